@@ -1,0 +1,1 @@
+"""Customer service of an online shop: status, cancel, return, address change."""

@@ -1,0 +1,206 @@
+"""Tasks: who calls about which order, under which policy, and what would be right.
+
+A task is a pure function of its split and number. Workflow and branch come first; then an
+order is taken from the pool that the branch needs; then parameters are drawn among those
+values that make the branch true. So every task is valid by construction, nothing is
+rejected, and no loop of unknown length stands inside `reset`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+import numpy as np
+
+from convgym.domains.customer_service import rules
+from convgym.domains.customer_service.world import (
+    CUSTOMERS,
+    DELIVERED,
+    ORDERS_EACH,
+    PACKED,
+    REASONS,
+    SHIPPED,
+    World,
+    world,
+)
+from convgym.engine import keys
+from convgym.engine.rules import ALLOW, REFUSE, Decision
+from convgym.engine.tasks import SPLITS, split_key
+
+KNOWS_ID, KNOWS_ITEM, LOOKS_UP = range(3)
+
+# Branches: what makes two tasks of one workflow end differently. Weights are percent.
+(
+    TELL_STATUS,
+    CANCEL_OK,
+    CANCEL_LATE,
+    RETURN_OK,
+    RETURN_OLD,
+    RETURN_FINAL,
+    RETURN_EARLY,
+    RETURN_LARGE,
+    ADDRESS_OK,
+    ADDRESS_LATE,
+    IMPOSTOR,
+) = range(11)
+WEIGHTS = (27, 16, 6, 18, 4, 4, 3, 5, 12, 3, 2)
+_BRANCH_WORKFLOW = (
+    rules.STATUS,
+    rules.CANCEL,
+    rules.CANCEL,
+    rules.RETURN,
+    rules.RETURN,
+    rules.RETURN,
+    rules.RETURN,
+    rules.RETURN,
+    rules.ADDRESS,
+    rules.ADDRESS,
+    rules.CANCEL,
+)
+_CUMULATIVE = np.cumsum(WEIGHTS).tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Everything hidden from the agent, as integers."""
+
+    task_id: str
+    split: str
+    branch: int
+    workflow: int
+    customer: int
+    order: int
+    """Row of the order that the user means."""
+    pointer: int
+    """Its place among the customer's orders, 0 the newest."""
+    knowledge: int
+    """How the user can name the order: KNOWS_ID, KNOWS_ITEM, LOOKS_UP."""
+    reason: int
+    """Why it is sent back, an index into REASONS."""
+    parameters: tuple[int, ...]
+    decision: Decision
+    fee: int
+    """Percent that is right to tell; for returns."""
+    channel: int
+    """0 original payment, 1 store credit; for returns."""
+    oracle_length: int
+    """Agent acts needed when the user remembers everything right and says nothing unasked."""
+
+
+@cache
+def _pools(split: str) -> dict[int, list[int]]:
+    """Order rows of this split's customers that fit each branch."""
+    shop = world()
+    share = keys.draw_batch(
+        0x5B117, keys.WORLD, np.arange(CUSTOMERS, dtype=np.uint64), 99
+    ) % np.uint64(10)
+    low, high = {"train": (0, 6), "validation": (6, 8), "test": (8, 10)}[split]
+    owner = np.repeat((share >= low) & (share < high), ORDERS_EACH)
+    stage, days = shop.columns["stage"], shop.columns["days"]
+    amount = shop.columns["amount"]
+    delivered = stage == DELIVERED
+    fits = {
+        TELL_STATUS: stage >= 0,
+        CANCEL_OK: stage <= PACKED,
+        CANCEL_LATE: (stage == PACKED) | (stage == SHIPPED),
+        RETURN_OK: delivered,
+        RETURN_OLD: delivered & (days > 14),
+        RETURN_FINAL: delivered,
+        RETURN_EARLY: stage == SHIPPED,
+        RETURN_LARGE: delivered & (amount > 20000),
+        ADDRESS_OK: stage <= PACKED,
+        ADDRESS_LATE: (stage == PACKED) | (stage == SHIPPED),
+        IMPOSTOR: stage <= SHIPPED,
+    }
+    return {branch: np.flatnonzero(owner & rows).tolist() for branch, rows in fits.items()}
+
+
+def _allowed(branch: int, shop: World, order: int) -> dict[str, tuple[int, ...]]:
+    """Parameter values under which `branch` is true of `order`."""
+    stage, days = shop.stage[order], shop.days_since_delivery(order)
+    amount, category = shop.amount[order], shop.category(order)
+    allowed = dict(rules.PARAMETERS)
+
+    def keep(name: str, wanted: bool, holds: list[bool]) -> None:
+        allowed[name] = tuple(
+            value for value, held in zip(allowed[name], holds, strict=True) if held == wanted
+        )
+
+    if branch in (CANCEL_OK, CANCEL_LATE):
+        keep("cancel_stage", branch == CANCEL_OK, [stage <= v for v in allowed["cancel_stage"]])
+    if branch in (ADDRESS_OK, ADDRESS_LATE):
+        keep("address_stage", branch == ADDRESS_OK, [stage <= v for v in allowed["address_stage"]])
+    if branch in (RETURN_OK, RETURN_OLD, RETURN_FINAL, RETURN_LARGE):
+        final = branch == RETURN_FINAL
+        keep("final_sale", final, [v == category for v in allowed["final_sale"]])
+        inside = branch != RETURN_OLD
+        keep("return_window", inside, [days <= v for v in allowed["return_window"]])
+        large = branch == RETURN_LARGE
+        keep("transfer_above", large, [amount > v for v in allowed["transfer_above"]])
+    if branch == IMPOSTOR:
+        allowed["auth_level"] = (2,)
+    return allowed
+
+
+@lru_cache(maxsize=65536)
+def draw_task(split: str, number: int) -> Task:
+    """The task called `<split>-<number>`; the same in every process."""
+    shop, key = world(), split_key("customer-service", split, number)
+
+    def pick(index: int, count: int) -> int:
+        return keys.below(keys.draw(key, keys.TASK, 0, index), count)
+
+    percent = pick(0, 100)
+    branch = next(b for b, top in enumerate(_CUMULATIVE) if percent < top)
+    pool = _pools(split)[branch]
+    order = pool[pick(1, len(pool))]
+    customer, pointer = divmod(order, ORDERS_EACH)
+    knowledge = (KNOWS_ID, KNOWS_ID, KNOWS_ITEM, KNOWS_ITEM, LOOKS_UP)[pick(2, 5)]
+    reason = pick(3, len(REASONS))
+    values = tuple(
+        options[pick(8 + place, len(options))]
+        for place, options in enumerate(_allowed(branch, shop, order).values())
+    )
+    parameters = rules.parameter_dict(values)
+    facts = rules.order_facts(shop, order, reason)
+    workflow = _BRANCH_WORKFLOW[branch]
+    if branch == IMPOSTOR:
+        workflow = pick(4, 4)
+        decision = Decision(REFUSE, "unverified")
+    else:
+        decision = rules.decide(workflow, facts, parameters)
+    return Task(
+        task_id=f"{split}-{number}",
+        split=split,
+        branch=branch,
+        workflow=workflow,
+        customer=customer,
+        order=order,
+        pointer=pointer,
+        knowledge=knowledge,
+        reason=reason,
+        parameters=values,
+        decision=decision,
+        fee=rules.RULES.term("fee", facts, parameters),
+        channel=rules.RULES.term("channel", facts, parameters),
+        oracle_length=_oracle_length(workflow, decision, parameters["auth_level"], knowledge),
+    )
+
+
+def _oracle_length(workflow: int, decision: Decision, factors: int, knowledge: int) -> int:
+    """E-mail asked and found, postcode asked and verified, order asked, listed and read,
+    then the workflow's own acts."""
+    if decision.reason == "unverified":
+        return 7  # ask, find, ask, verify, ask, verify, refuse
+    steps = 2 + 2 * (factors == 2) + 3 - (knowledge == KNOWS_ID)
+    if decision.effect == REFUSE:
+        return steps + 1 + bool(decision.alternative)
+    if decision.effect != ALLOW:
+        return steps + 1
+    # status: two facts; cancel: confirm, write, report; return: reason and two terms more;
+    # address: the new address more
+    return steps + (2, 3, 6, 4)[workflow]
+
+
+assert tuple(SPLITS) == ("train", "validation", "test")

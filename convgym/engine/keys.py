@@ -1,0 +1,90 @@
+"""Counter-based random numbers: every draw is a hash of (key, stream, turn, index).
+
+There is no generator to carry along. Whoever knows an episode's key can make any of its
+draws, in any order, alone or for 4,096 episodes in one numpy call, and gets the same bits:
+
+    draw(key, STREAM, turn, index)        one Python int in [0, 2**32)
+    draw_batch(keys, STREAM, turns, i)    (n,) uint64, element-wise equal to the above
+
+The mixer is the finaliser of SplitMix64 (Steele, Lea & Flood, 2014). Integers decide: a
+probability is compiled to a threshold once (`threshold`), and a draw is compared with it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+MASK = 0xFFFFFFFFFFFFFFFF
+_GOLDEN = 0x9E3779B97F4A7C15
+_STREAM = 0xD1B54A32D192ED03
+_TURN = 0x8CB92BA72F3D8DD7
+_INDEX = 0xAAAAAAAAAAAAAAAB
+_MIX1 = 0xBF58476D1CE4E5B9
+_MIX2 = 0x94D049BB133111EB
+
+# The streams. A number is never reused for another purpose: it would move every score.
+WORLD, TASK, PERSONA, USER, WORDING, FAULTS, POLICY, EPISODE = range(1, 9)
+
+
+def mix(x: int) -> int:
+    """SplitMix64's finaliser: a bijection of 64-bit integers."""
+    x &= MASK
+    x = ((x ^ (x >> 30)) * _MIX1) & MASK
+    x = ((x ^ (x >> 27)) * _MIX2) & MASK
+    return x ^ (x >> 31)
+
+
+def child(key: int, index: int, stream: int = EPISODE) -> int:
+    """A 64-bit key derived from `key`, e.g. that of the index-th episode of a run."""
+    return mix(key + stream * _STREAM + (index + 1) * _GOLDEN)
+
+
+def draw(key: int, stream: int, turn: int, index: int) -> int:
+    """One draw, uniform in [0, 2**32)."""
+    x = (key + stream * _STREAM + turn * _TURN + index * _INDEX) & MASK
+    x = ((x ^ (x >> 30)) * _MIX1) & MASK
+    x = ((x ^ (x >> 27)) * _MIX2) & MASK
+    return (x ^ (x >> 31)) >> 32
+
+
+def below(drawn: int, count: int) -> int:
+    """Map a draw to an integer in [0, count), without a division or a float."""
+    return (drawn * count) >> 32
+
+
+def threshold(probability: float) -> int:
+    """The integer t with P(draw < t) = probability, on a grid of 2**-16.
+
+    The coarse grid absorbs the last-bit differences between platforms' exp and log.
+    """
+    return round(min(max(probability, 0.0), 1.0) * 65536) << 16
+
+
+def mix_batch(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """`mix`, element by element."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(_MIX1)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(_MIX2)
+    return x ^ (x >> np.uint64(31))
+
+
+def draw_batch(
+    keys: NDArray[np.uint64] | int,
+    stream: int,
+    turns: NDArray[np.uint64] | int,
+    indices: NDArray[np.uint64] | int,
+) -> NDArray[np.uint64]:
+    """`draw`, element by element; arguments broadcast.  # (n,) uint64"""
+    with np.errstate(over="ignore"):
+        x = (
+            np.asarray(keys, dtype=np.uint64)
+            + np.uint64(stream * _STREAM & MASK)
+            + np.asarray(turns, dtype=np.uint64) * np.uint64(_TURN)
+            + np.asarray(indices, dtype=np.uint64) * np.uint64(_INDEX)
+        )
+        return mix_batch(np.atleast_1d(x)) >> np.uint64(32)
+
+
+def below_batch(drawn: NDArray[np.uint64], count: NDArray[np.uint64] | int) -> NDArray[np.int64]:
+    """`below`, element by element."""
+    return ((drawn * np.asarray(count, dtype=np.uint64)) >> np.uint64(32)).astype(np.int64)

@@ -1,0 +1,117 @@
+"""Executable policy: one rule set is the document, the decision and the checker.
+
+    Rule("outside_window", on="return", when=(days > return_window,), effect=REFUSE, …)
+       │                                                                     │
+       ├─ RuleSet.document(parameters) ─► the text that the agent reads      │
+       ├─ RuleSet.decide("return", facts, parameters) ─► Decision ◄──────────┘
+       └─ RuleSet.breaches("write", facts, parameters) ─► violated obligations
+
+All values are integers, and conditions are comparisons, so the same rule runs on Python
+ints and on numpy arrays. Knows nothing of any domain.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+ALLOW, REFUSE, TRANSFER = "allow", "refuse", "transfer"
+OBLIGE, TERM = "oblige", "term"
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">=": operator.ge,
+    "<=": operator.le,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`facts[field] (op) operand`, the operand being a constant or a parameter's name."""
+
+    field: str
+    op: str
+    operand: int | str
+
+    def holds(self, facts: Mapping[str, Any], parameters: Mapping[str, Any]) -> Any:
+        """True where it holds; element-wise on arrays."""
+        operand = parameters[self.operand] if isinstance(self.operand, str) else self.operand
+        return _OPERATORS[self.op](facts[self.field], operand)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One sentence of the policy and what it does.
+
+    A decision rule (`ALLOW`, `REFUSE`, `TRANSFER`) fires when all of `when` hold; an
+    obligation (`OBLIGE`) is breached when `when` holds and one of `requires` does not; a
+    `TERM` gives its `value` when `when` holds (the first that fires wins).
+    """
+
+    code: str
+    on: str
+    """The workflow, event or term it belongs to."""
+    effect: str
+    text: str
+    """The sentence of the policy document; `{name}` is a parameter as the reader sees it."""
+    when: tuple[Condition, ...] = ()
+    requires: tuple[Condition, ...] = ()
+    alternative: str = ""
+    """What must be offered where this rule refuses; empty where nothing can be."""
+    value: int | str = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the policy says of one request."""
+
+    effect: str
+    reason: str = ""
+    alternative: str = ""
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """Rules in order; for each request the first that fires decides."""
+
+    rules: tuple[Rule, ...]
+
+    def decide(
+        self, workflow: str, facts: Mapping[str, int], parameters: Mapping[str, int]
+    ) -> Decision:
+        """The first decision rule of `workflow` whose conditions all hold; else allow."""
+        for rule in self.rules:
+            if rule.on == workflow and rule.effect in (ALLOW, REFUSE, TRANSFER):
+                if all(condition.holds(facts, parameters) for condition in rule.when):
+                    return Decision(rule.effect, rule.code, rule.alternative)
+        return Decision(ALLOW)
+
+    def term(self, name: str, facts: Mapping[str, int], parameters: Mapping[str, int]) -> int:
+        """The value of a term (a fee, a channel) for these facts."""
+        for rule in self.rules:
+            if rule.effect == TERM and rule.on == name:
+                if all(condition.holds(facts, parameters) for condition in rule.when):
+                    return parameters[rule.value] if isinstance(rule.value, str) else rule.value
+        raise KeyError(f"no rule gives the term {name!r} for {dict(facts)}")
+
+    def breaches(
+        self, event: str, facts: Mapping[str, int], parameters: Mapping[str, int]
+    ) -> tuple[str, ...]:
+        """Codes of the obligations that `event` breaks."""
+        return tuple(
+            rule.code
+            for rule in self.rules
+            if rule.effect == OBLIGE
+            and rule.on == event
+            and all(condition.holds(facts, parameters) for condition in rule.when)
+            and not all(condition.holds(facts, parameters) for condition in rule.requires)
+        )
+
+    def document(self, wording: Mapping[str, str]) -> str:
+        """The policy as the agent reads it: one line a rule, parameters filled in."""
+        return "\n".join(f"- {rule.text.format_map(wording)}" for rule in self.rules if rule.text)

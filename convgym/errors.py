@@ -1,0 +1,43 @@
+"""Every exception of ConvGym, in one tree.
+
+    ConvGymError
+    ├── InvalidAction        an action no environment of this kind takes
+    ├── InvalidConfiguration a keyword, option or file with a value that is not allowed
+    ├── InvalidLog           a log line that cannot become a conversation (only with strict=True)
+    ├── DatasetError         a dataset that is missing, misaligned or not what its card says
+    └── MissingExtra         an optional dependency that is not installed
+
+Each message is one sentence or two: what came, what is allowed, what to do.
+"""
+
+
+class ConvGymError(Exception):
+    """The root: `except ConvGymError` catches whatever ConvGym itself raises."""
+
+
+class InvalidAction(ConvGymError, ValueError):
+    """An action outside the action space; odd *text* never raises, it is sanitised."""
+
+
+class InvalidConfiguration(ConvGymError, ValueError):
+    """A keyword, reset option or configuration file with a value that is not allowed."""
+
+
+class InvalidLog(ConvGymError, ValueError):
+    """A log line that cannot become a conversation; raised only when `strict=True`."""
+
+
+class DatasetError(ConvGymError):
+    """A dataset that is missing, misaligned, or differs from what its card promises."""
+
+
+class MissingExtra(ConvGymError, ImportError):
+    """An optional dependency that is not installed; the message names the extra."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"this needs the package {package!r}, which is not installed. "
+            f'Install it with: pip install "convgym[{extra}]"'
+        )
+        self.package = package
+        self.extra = extra

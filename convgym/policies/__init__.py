@@ -1,0 +1,1 @@
+"""Policies that need no training: scripted agents and the null policies."""

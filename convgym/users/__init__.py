@@ -1,0 +1,1 @@
+"""The simulated user: persona, decision points, agenda."""
