@@ -1,0 +1,244 @@
+"""From a reply in free text to an agent turn: values held against the world and the reads.
+
+    reply ─► parse_reply ─► speech ─► read_speech ─► Claim ─► Said   KNOWN, FALSE, UNSUPPORTED
+                        └─► calls ─► schema ─► Call                  rows, pointers, details
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from convgym.domains.customer_service import cells
+from convgym.domains.customer_service.records import error_json
+from convgym.domains.customer_service.rules import DENIALS, OFFERS
+from convgym.domains.customer_service.tasks import Task
+from convgym.domains.customer_service.understanding import Claim, read_speech
+from convgym.domains.customer_service.vocabulary import (
+    END_CONVERSATION,
+    FACT_CHANNEL,
+    FACT_ETA,
+    FACT_FEE,
+    FACT_STATUS,
+    FACTS,
+    FIND_CUSTOMER,
+    GET_ORDER,
+    LIST_ORDERS,
+    SLOTS,
+    TRANSFER_TO_HUMAN,
+    VERIFY_CUSTOMER,
+    WRITE,
+    WRITE_TOOLS,
+    WRITES,
+)
+from convgym.domains.customer_service.world import (
+    ORDERS_EACH,
+    REASONS,
+    STAGES,
+    World,
+    date_text,
+)
+from convgym.engine import acts
+from convgym.engine.acts import AgentTurn, Call, Said
+from convgym.engine.episode import Episode
+from convgym.language.tool_calls import RawCall, check_arguments, parse_reply
+
+MOST_ACTS = 8
+"""Acts of one reply that are heard; nobody answers more at once."""
+
+
+def _schema(description: str, /, **properties: str) -> dict[str, Any]:
+    return {
+        "description": description,
+        "parameters": {
+            "type": "object",
+            "properties": {
+                name: {"type": "string", "description": text} for name, text in properties.items()
+            },
+            "required": list(properties),
+            "additionalProperties": False,
+        },
+    }
+
+
+_ORDER = "order number such as W12345, or a handle in view such as order:1"
+TOOLS: dict[str, dict[str, Any]] = {
+    "find_customer": _schema("Open the account of a customer.", email="e-mail of the account"),
+    "verify_customer": _schema("Check the second factor.", postcode="what the customer said"),
+    "list_orders": _schema("List the orders of the open account, newest first."),
+    "get_order": _schema("Read one order: status, dates, amount.", order=_ORDER),
+    "cancel_order": _schema("Cancel an order.", order=_ORDER),
+    "create_return": _schema("Create a return.", order=_ORDER, reason="why it comes back"),
+    "update_address": _schema("Change where it goes.", order=_ORDER, address="new address"),
+    "transfer_to_human": _schema("Hand the conversation over and leave it."),
+    "end_conversation": _schema("Hang up."),
+}
+TOOLS["create_return"]["parameters"]["properties"]["reason"]["enum"] = list(REASONS)
+TOOLS_JSON = json.dumps(
+    [{"type": "function", "function": {"name": name, **body}} for name, body in TOOLS.items()]
+)
+
+UTTERANCES = (
+    "Hello, how can I help you today?",
+    "Could you tell me the email address of your account?",
+    "May I have the postcode of your account?",
+    "Which order is this about?",
+    "I am sorry for the trouble.",
+    "Is there anything else I can do for you?",
+    "Thank you for contacting us, goodbye.",
+    '<tool_call>{"name": "list_orders", "arguments": {}}</tool_call>',
+    '<tool_call>{"name": "get_order", "arguments": {"order": "order:1"}}</tool_call>',
+    '<tool_call>{"name": "transfer_to_human", "arguments": {}}</tool_call>',
+)
+"""What a random text policy says."""
+
+_TOOL_NUMBER = {
+    "find_customer": FIND_CUSTOMER,
+    "verify_customer": VERIFY_CUSTOMER,
+    "list_orders": LIST_ORDERS,
+    "get_order": GET_ORDER,
+    "transfer_to_human": TRANSFER_TO_HUMAN,
+    "end_conversation": END_CONVERSATION,
+}
+_CHAT = {
+    "greet": acts.CHAT,
+    "ask_intent": acts.ASK_INTENT,
+    "ask_more": acts.ASK_MORE,
+    "apologise": acts.APOLOGISE,
+    "close": acts.CLOSE,
+}
+
+
+def understand(shop: World, episode: Episode, text: str) -> AgentTurn:
+    """A sanitised reply as an agent turn; speech without meaning is heard as unclear."""
+    parsed = parse_reply(text)
+    calls: list[Call] = []
+    errors = list(parsed.errors)
+    for raw in parsed.calls:
+        problem, call = _ground_call(shop, episode, raw)
+        if call is None:
+            errors.append(error_json(problem))
+        else:
+            calls.append(call)
+    said: tuple[Said, ...] = ()
+    if parsed.speech:
+        claims = read_speech(parsed.speech)[:MOST_ACTS]
+        grounded = (_ground_claim(shop, episode, claim) for claim in claims)
+        said = tuple(dict.fromkeys(grounded)) or (Said(acts.UNCLEAR),)
+    return AgentTurn(said, tuple(calls), tuple(errors), text)
+
+
+# -- calls -----------------------------------------------------------------------------------------
+
+
+def _ground_call(shop: World, episode: Episode, raw: RawCall) -> tuple[str, Call | None]:
+    body = TOOLS.get(raw.name)
+    if body is None:
+        return f"there is no tool {raw.name[:40]!r}; there are {', '.join(TOOLS)}", None
+    problem = check_arguments(body["parameters"], raw.arguments)
+    if problem:
+        return f"{raw.name}: {problem}", None
+    arguments: Mapping[str, str] = raw.arguments
+    desk = episode.desk
+    if raw.name == "find_customer":
+        return "", Call(FIND_CUSTOMER, detail=shop.customer_by_email(arguments["email"]))
+    if raw.name == "verify_customer":
+        right = desk.customer >= 0 and (
+            arguments["postcode"].strip() == shop.postcode_text(desk.customer)
+        )
+        return "", Call(VERIFY_CUSTOMER, detail=int(right))
+    if raw.name in WRITE_TOOLS:
+        write = WRITE_TOOLS.index(raw.name)
+        pointer = _pointer(shop, episode, arguments["order"])
+        return "", Call(WRITE, write, pointer, _detail(shop, episode.task, raw.name, arguments))
+    pointer = _pointer(shop, episode, arguments["order"]) if "order" in arguments else -1
+    return "", Call(_TOOL_NUMBER[raw.name], pointer=pointer)
+
+
+def _detail(shop: World, task: Task, name: str, arguments: Mapping[str, str]) -> int:
+    """Reason of a return; 1 where the address is the one the customer wants."""
+    if name == "create_return":
+        return REASONS.index(arguments["reason"])
+    if name == "update_address":
+        return int(_plain(arguments["address"]) == _plain(shop.address(task.customer)))
+    return 1
+
+
+def _plain(text: str) -> str:
+    return " ".join("".join(c if c.isalnum() else " " for c in text.lower()).split())
+
+
+def _pointer(shop: World, episode: Episode, named: str) -> int:
+    """Place of a named order among those of the open account; -1 where it is not one."""
+    customer = episode.desk.customer
+    if customer < 0:
+        return -1
+    named = named.strip()
+    if named.lower().startswith("order:"):
+        number = named[6:].strip()
+        if number.isascii() and number.isdigit() and 1 <= int(number[:4]) <= ORDERS_EACH:
+            pointer = int(number[:4]) - 1
+            return pointer if episode.belief[cells.SEEN[pointer]] else -1
+        return -1
+    row = shop.order_by_id(named)
+    return row % ORDERS_EACH if row >= 0 and row // ORDERS_EACH == customer else -1
+
+
+# -- claims ----------------------------------------------------------------------------------------
+
+
+def _ground_claim(shop: World, episode: Episode, claim: Claim) -> Said:
+    act, slot = claim.act, claim.slot
+    if act in _CHAT:
+        return Said(_CHAT[act])
+    if act == "ask":
+        return Said(acts.ASK, SLOTS.index(slot))
+    if act == "tell":
+        return _ground_fact(shop, episode, claim)
+    if act == "confirm":
+        pointer = _order_meant(shop, episode, claim.order)
+        return Said(acts.CONFIRM, WRITES.index(slot), pointer)
+    if act == "deny":
+        return Said(acts.DENY, DENIALS.index(slot))
+    if act == "offer":
+        return Said(acts.OFFER, OFFERS.index(slot))
+    assert act == "done", act
+    written = any(episode.belief[cell] for cell in cells.WRITTEN[WRITES.index(slot)])
+    return Said(acts.REPORT_DONE, claim=acts.KNOWN if written else acts.FALSE)
+
+
+def _order_meant(shop: World, episode: Episode, named: str) -> int:
+    """The order that a sentence is about: the one named, else the one in hand.
+
+    In hand is the order that was read last among those that fit the customer's words.
+    """
+    belief = episode.belief
+    if named:
+        return _pointer(shop, episode, named)
+    read = [k for k in range(ORDERS_EACH) if belief[cells.READ[k]]]
+    fitting = [k for k in read if belief[cells.ID_MATCH[k]]] or [
+        k for k in read if belief[cells.ITEM_MATCH[k]]
+    ]
+    chosen = fitting or read
+    return chosen[0] if len(chosen) == 1 else -1
+
+
+def _ground_fact(shop: World, episode: Episode, claim: Claim) -> Said:
+    fact, belief = FACTS.index(claim.slot), episode.belief
+    if fact == FACT_FEE:
+        percent = int(claim.value)
+        wrong = percent not in (0, episode.desk.parameters["fee"])
+        known = acts.FALSE if wrong else acts.KNOWN
+        return Said(acts.TELL, fact, value=int(percent > 0), claim=known)
+    if fact == FACT_CHANNEL:
+        return Said(acts.TELL, fact, value=int(claim.value == "credit"))
+    assert fact in (FACT_STATUS, FACT_ETA)
+    pointer = _order_meant(shop, episode, claim.order)
+    if pointer < 0 or not belief[cells.READ[pointer]]:
+        return Said(acts.TELL, fact, pointer, claim=acts.UNSUPPORTED)
+    row = episode.desk.customer * ORDERS_EACH + pointer
+    truth = STAGES[shop.stage[row]] if fact == FACT_STATUS else date_text(shop.due[row])
+    return Said(
+        acts.TELL, fact, pointer, claim=acts.TRUE if claim.value == truth else acts.FALSE
+    )

@@ -1,0 +1,1 @@
+"""Drivers: the Gymnasium environments over the engine."""

@@ -1,0 +1,17 @@
+"""The Gymnasium ids of ConvGym. `import convgym` registers them."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+
+ENVIRONMENTS: dict[str, str] = {
+    "ConvGym/CustomerService-v0": "convgym.envs.customer_service:CustomerServiceEnv",
+}
+"""Entry point by id; strings, so that the import stays light and specs travel as JSON."""
+
+
+def register_envs() -> None:
+    """Register what is not registered yet; a second call does nothing."""
+    for environment_id, entry_point in ENVIRONMENTS.items():
+        if environment_id not in gym.registry:
+            gym.register(environment_id, entry_point=entry_point)

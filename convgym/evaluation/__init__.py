@@ -1,0 +1,1 @@
+"""Rollouts, seeded evaluation and intervals."""

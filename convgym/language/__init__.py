@@ -1,0 +1,1 @@
+"""Text and acts: phrases out, tool calls and understanding in."""

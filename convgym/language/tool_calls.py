@@ -1,0 +1,139 @@
+"""Tool calls out of an agent's text, in the three formats that models write.
+
+    <tool_call>{"name": …, "arguments": {…}}</tool_call>      Hermes, Qwen
+    {"name": …, "arguments": {…}}                             bare OpenAI function call
+    {"tool_calls": [{"function": {"name": …, "arguments": "…"}}, …]}
+
+`<think>…</think>` is removed first, and what is left is speech. A malformed call becomes
+an error for the agent and is never shown to the customer. All work is linear in the text,
+and nothing that a model can write makes this raise.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+MOST_CALLS = 8
+_THINK = re.compile(r"<think>.*?(?:</think>|\Z)|</think>", re.DOTALL | re.IGNORECASE)
+_TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL | re.IGNORECASE)
+_CONTROL = re.compile(r"<\|[^<>|]{0,40}\|>|\[/?INST\]|</?s>|</tool_call>|```(?:json)?", re.IGNORECASE)
+_CALL_LIKE = re.compile(r'\{\s*"(?:name|tool_calls|function|type|arguments|id|tool)"')
+_DECODER = json.JSONDecoder()
+
+
+class RawCall(NamedTuple):
+    """A well-formed call, its arguments not yet checked."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+class Parsed(NamedTuple):
+    """What a reply consists of."""
+
+    speech: str
+    calls: tuple[RawCall, ...]
+    errors: tuple[str, ...]
+
+
+def parse_reply(text: str) -> Parsed:
+    """Split a reply into speech, calls and malformed calls."""
+    if "<" not in text and "{" not in text and "[" not in text and "`" not in text:
+        return Parsed(text.strip(), (), ())
+    text = _THINK.sub(" ", text)
+    calls: list[RawCall] = []
+    errors: list[str] = []
+
+    def take(match: re.Match[str]) -> str:
+        _decode(match.group(1).strip(), calls, errors)
+        return " "
+
+    text = _TAGGED.sub(take, text)
+    text = _take_bare(text, calls, errors)
+    speech = _CONTROL.sub(" ", text).strip()
+    if len(calls) > MOST_CALLS:
+        errors.append(f"more than {MOST_CALLS} tool calls in one turn; the rest are not run")
+    return Parsed(speech, tuple(calls[:MOST_CALLS]), tuple(errors))
+
+
+def _take_bare(text: str, calls: list[RawCall], errors: list[str]) -> str:
+    """Cut bare JSON calls out of `text`; after a broken one nothing more is speech."""
+    kept, position = [], 0
+    while match := _CALL_LIKE.search(text, position):
+        kept.append(text[position : match.start()])
+        try:
+            value, position = _DECODER.raw_decode(text, match.start())
+        except (ValueError, RecursionError):
+            errors.append(_malformed("it is not complete, valid JSON"))
+            return "".join(kept)
+        _collect(value, calls, errors)
+        if len(errors) > MOST_CALLS or len(calls) > MOST_CALLS:
+            return "".join(kept)
+    kept.append(text[position:])
+    return "".join(kept)
+
+
+def _decode(body: str, calls: list[RawCall], errors: list[str]) -> None:
+    if len(errors) > MOST_CALLS or len(calls) > MOST_CALLS:
+        return
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        errors.append(_malformed("it is not complete, valid JSON"))
+        return
+    _collect(value, calls, errors)
+
+
+def _collect(value: Any, calls: list[RawCall], errors: list[str]) -> None:
+    if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
+        for item in value["tool_calls"][: MOST_CALLS + 1]:
+            _collect_one(item, calls, errors)
+    else:
+        _collect_one(value, calls, errors)
+
+
+def _collect_one(value: Any, calls: list[RawCall], errors: list[str]) -> None:
+    if isinstance(value, dict) and isinstance(value.get("function"), dict):
+        value = value["function"]
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+        errors.append(_malformed("it has no name"))
+        return
+    arguments = value.get("arguments", value.get("parameters", {}))
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments or "{}")
+        except (ValueError, RecursionError):
+            arguments = None
+    if not isinstance(arguments, dict):
+        errors.append(_malformed("its arguments are not a JSON object"))
+        return
+    calls.append(RawCall(value["name"], arguments))
+
+
+def _malformed(why: str) -> str:
+    return json.dumps(
+        {
+            "error": f"a tool call could not be read: {why}; write "
+            '<tool_call>{"name": ..., "arguments": {...}}</tool_call>'
+        }
+    )
+
+
+def check_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
+    """Check a call against a flat JSON schema of strings; '' or what is wrong."""
+    properties = schema["properties"]
+    for name in schema.get("required", ()):
+        if name not in arguments:
+            return f"the argument {name!r} is missing"
+    for name, value in arguments.items():
+        if name not in properties:
+            return f"there is no argument {str(name)[:40]!r}; allowed are {', '.join(properties)}"
+        if not isinstance(value, str):
+            return f"the argument {name!r} must be a string"
+        allowed = properties[name].get("enum")
+        if allowed and value not in allowed:
+            return f"the argument {name!r} must be one of {', '.join(allowed)}"
+    return ""

@@ -1,0 +1,56 @@
+"""An act policy that speaks: its acts become replies in words, tool calls included.
+
+Works on `observation="dict"`, whose `view` holds what the words need.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convgym.domains.customer_service.vocabulary import ACTIONS
+from convgym.domains.customer_service.wording import agent_banks, agent_text
+from convgym.engine.keys import WORDING, draw
+from convgym.language.phrases import PhraseBank
+from convgym.policies.policy import ActPolicy
+
+
+class RenderedPolicy:
+    """`policy`'s acts in the words of `bank`; which wording is drawn from the episode's seed."""
+
+    def __init__(self, policy: ActPolicy, bank: PhraseBank | None = None) -> None:
+        self.policy = policy
+        self.name = f"{policy.name} in words"
+        self._bank = bank or agent_banks()["train"]
+        self._key, self._step = 0, 0
+
+    @property
+    def propensity(self) -> float:
+        """Probability of the act behind the newest reply."""
+        return self.policy.propensity
+
+    def reset(self, seed: int) -> None:
+        """Begin an episode; the same seed gives the same words."""
+        self.policy.reset(seed)
+        self._key, self._step = seed, 0
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+        action_masks: NDArray[np.int8] | None = None,
+    ) -> tuple[str, Any]:
+        """The next reply. In text mode the mask is all ones; legality comes from the belief."""
+        belief = observation["features"]
+        mask = ACTIONS.mask((belief > 0).astype(np.uint8))
+        number, state = self.policy.predict(
+            observation, state, episode_start, deterministic, action_masks=mask
+        )
+        drawn = draw(self._key, WORDING, self._step, 7)
+        self._step += 1
+        return agent_text(number, json.loads(observation["view"]), self._bank, drawn), state

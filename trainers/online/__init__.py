@@ -1,0 +1,1 @@
+"""Agents that learn while they talk: adapters to Stable-Baselines3."""
