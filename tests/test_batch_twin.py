@@ -1,0 +1,193 @@
+"""The batched desk beside the plain one: 512 rows, the same actions, everything compared."""
+
+from collections import Counter
+from dataclasses import astuple
+
+import numpy as np
+import pytest
+
+from convgym.domains.customer_service.batch import ENDS, BatchedCustomerService
+from convgym.domains.customer_service.desk import CustomerServiceDesk
+from convgym.domains.customer_service.rules import VIOLATIONS
+from convgym.domains.customer_service.vocabulary import ACTIONS, LAYOUT, USER_ACTS, U
+from convgym.engine import keys
+from convgym.engine.engine import Engine
+from convgym.engine.episode import Episode
+from convgym.policies.scripted import KeywordPolicy, OraclePolicy, Sight, SlotFillingPolicy
+from convgym.users.agenda import AgendaUser
+from convgym.users.agenda_batch import draw_personas
+from convgym.users.decisions import LOG_UNIT
+from convgym.users.persona import draw_persona
+
+ROWS, MAX_TURNS, ROW_STEPS = 512, 20, 10_000
+DESK = CustomerServiceDesk()
+ENGINE = Engine(DESK, AgendaUser(U), MAX_TURNS)
+SPLITS = ("train", "validation", "test")
+SCALES = np.array([DESK.scales.get(name, 1.0) for name in LAYOUT])
+LEAVING = [ACTIONS[name] for name in ("transfer_to_human", "end_conversation", "close")]
+
+
+def plain_episode(number: int) -> Episode:
+    """The `number`-th conversation of a run, at its opening."""
+    key = keys.child(2026, number)
+    task = DESK.task(SPLITS[number % 3], number % 2000)
+    episode = Episode(task, key, key, LAYOUT.row())
+    DESK.open(episode, draw_persona(key))
+    ENGINE.open(episode)
+    return episode
+
+
+class Twins:
+    """The same conversations in both engines; those that ended are begun anew on request."""
+
+    def __init__(self) -> None:
+        self.plain = [plain_episode(number) for number in range(ROWS)]
+        self.begun = ROWS
+        self.batch = BatchedCustomerService(ROWS, MAX_TURNS)
+        self.batch.open(*self.openings(range(ROWS)))
+
+    def openings(self, rows):
+        user_keys = np.array([self.plain[row].user_key for row in rows], dtype=np.uint64)
+        personas = np.array([astuple(draw_persona(int(key))) for key in user_keys])
+        return [self.plain[row].task for row in rows], user_keys, personas
+
+    def going(self) -> list[int]:
+        return [row for row, episode in enumerate(self.plain) if not episode.end]
+
+    def renew(self) -> None:
+        ended = [row for row, episode in enumerate(self.plain) if episode.end]
+        for row in ended:
+            self.plain[row] = plain_episode(self.begun)
+            self.begun += 1
+        if ended:
+            self.batch.reopen(np.array(ended), *self.openings(ended))
+
+    def step(self, actions) -> None:
+        for row in self.going():
+            ENGINE.apply(self.plain[row], DESK.turn(self.plain[row], int(actions[row])))
+        self.batch.step(actions)
+
+    def compare(self) -> None:
+        e, turns = self.batch.episodes, [episode.user_turn for episode in self.plain]
+        belief = np.array([np.frombuffer(episode.belief, np.uint8) for episode in self.plain])
+        different = np.argwhere(e.belief != belief)
+        assert not [(row, LAYOUT.names[cell]) for row, cell in different]
+        assert np.array_equal(self.batch.masks(), ACTIONS.mask(belief))
+        said = [[act for act in acts if act >= 0] for acts in e.user.acts.tolist()]
+        assert said == [list(turn.acts) if turn else [] for turn in turns]
+        log_probs = [units * LOG_UNIT for units in e.user.log_prob.tolist()]
+        assert log_probs == [turn.log_prob if turn else 0.0 for turn in turns]
+        for name in ("turn", "errors", "violations", "truncated"):
+            assert getattr(e, name).tolist() == [getattr(plain, name) for plain in self.plain]
+        assert [ENDS[end] for end in e.end] == [plain.end for plain in self.plain]
+        verdicts = zip(*(column.tolist() for column in self.batch.grade()), strict=True)
+        assert list(verdicts) == [DESK.grade(plain)[:3] for plain in self.plain]
+
+
+def random_legal(mask, belief, rng) -> int:
+    return int(rng.choice(np.flatnonzero(mask)))
+
+
+def staying(mask, belief, rng) -> int:
+    """Random and legal, but never leaves, so that long and strange conversations arise."""
+    mask = mask.copy()
+    mask[LEAVING] = 0
+    return int(rng.choice(np.flatnonzero(mask)))
+
+
+def anything(mask, belief, rng) -> int:
+    return int(rng.integers(len(ACTIONS)))
+
+
+def scripted(policy):
+    return lambda mask, belief, rng: ACTIONS[policy.choose(Sight(belief * SCALES))]
+
+
+DRIVERS = {
+    "oracle": scripted(OraclePolicy()),
+    "slot-filling": scripted(SlotFillingPolicy()),
+    "keyword": scripted(KeywordPolicy()),
+    "random-legal": random_legal,
+    "staying": staying,
+    "anything": anything,
+}
+
+
+def mixture(mask, belief, rng) -> int:
+    """Another driver at every step, the competent ones most of the time."""
+    name = rng.choice(list(DRIVERS), p=[0.4, 0.2, 0.1, 0.05, 0.2, 0.05])
+    return DRIVERS[name](mask, belief, rng)
+
+
+DRIVERS["mixture"] = mixture
+
+
+def play(driver, row_steps: int = ROW_STEPS):
+    """Both engines for `row_steps`, compared after each step; yields the twins after each."""
+    twins, rng, done = Twins(), np.random.default_rng(7), 0
+    twins.compare()
+    while done < row_steps:
+        masks, belief = twins.batch.masks(), twins.batch.episodes.belief
+        actions = np.array([driver(masks[row], belief[row], rng) for row in range(ROWS)])
+        done += len(twins.going())
+        twins.step(actions)
+        twins.compare()
+        yield twins
+        if len(twins.going()) < ROWS / 2:  # until then the ended rows must stay as they are
+            twins.renew()
+            twins.compare()
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_the_batch_equals_the_plain_engine(name):
+    for _ in play(DRIVERS[name]):
+        pass
+
+
+def test_the_comparison_meets_everything_that_can_happen():
+    """Acts, endings, violations and successes of all kinds occur in what is compared."""
+    acts, ends, violations, successes = Counter(), Counter(), 0, 0
+    for driver in (mixture, staying):
+        for twins in play(driver):
+            e = twins.batch.episodes
+            acts.update(e.user.acts.ravel().tolist())
+            ends.update(e.end.tolist())
+            violations |= int(np.bitwise_or.reduce(e.violations))
+            successes += int(twins.batch.grade()[0].sum())
+    unsaid = {USER_ACTS[act] for act in range(len(USER_ACTS)) if not acts[act]}
+    assert unsaid == {"ask_back"}  # what is not understood is said in free text only
+    assert set(ends) == set(range(len(ENDS)))
+    assert violations == 2 ** len(VIOLATIONS) - 1
+    assert successes > 100
+
+
+def test_a_copy_of_the_episodes_can_be_put_back():
+    twins, everyone = Twins(), np.arange(ROWS)
+    saved = twins.batch.episodes[everyone]
+    actions = np.full(ROWS, ACTIONS["ask_intent"])
+    twins.batch.step(actions)
+    twins.batch.step(actions)
+    twins.batch.episodes[everyone] = saved
+    twins.step(actions)
+    twins.compare()
+
+
+def test_neighbours_do_not_matter():
+    """One row alone, any row of many: the same."""
+    twins, row = Twins(), np.array([77])
+    alone = BatchedCustomerService(1, MAX_TURNS)
+    alone.open(*twins.openings(row))
+    rng = np.random.default_rng(1)
+    for _ in range(10):
+        masks = twins.batch.masks()
+        actions = np.array([staying(mask, None, rng) for mask in masks])
+        twins.batch.step(actions)
+        alone.step(actions[row])
+        assert np.array_equal(alone.episodes.belief, twins.batch.episodes.belief[row])
+        assert np.array_equal(alone.episodes.user.acts, twins.batch.episodes.user.acts[row])
+
+
+def test_personas_of_many_keys():
+    user_keys = [keys.child(3, number) for number in range(100)]
+    drawn = draw_personas(np.array(user_keys, dtype=np.uint64))
+    assert drawn.tolist() == [list(astuple(draw_persona(key))) for key in user_keys]
