@@ -113,10 +113,12 @@ DRIVERS = {
 }
 
 
+MIXED, SHARES = list(DRIVERS), [0.4, 0.2, 0.1, 0.05, 0.2, 0.05]
+
+
 def mixture(mask, belief, rng) -> int:
     """Another driver at every step, the competent ones most of the time."""
-    name = rng.choice(list(DRIVERS), p=[0.4, 0.2, 0.1, 0.05, 0.2, 0.05])
-    return DRIVERS[name](mask, belief, rng)
+    return DRIVERS[rng.choice(MIXED, p=SHARES)](mask, belief, rng)
 
 
 DRIVERS["mixture"] = mixture

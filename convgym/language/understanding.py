@@ -12,14 +12,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-_SENTENCE_END = re.compile(r"[.!;]+(?=[\s)\"'*_|]|$)|\?+|\n+|\s\|\s|\s[-*•–—]\s|\s\d\)\s")
+_SENTENCE_END = re.compile(r"[.!;]+(?=[\s)\"'*_|]|$)|\?+|\n+|\s\|\s|\s[*•]\s|\s\d\)\s")
 _TOKEN = re.compile(r"[a-z0-9@][a-z0-9@._]*[a-z0-9]|[a-z0-9]|,|%")
+_ASKING_FIRST = frozenset(
+    "did do does shall could would can may which whats who whose why where what how".split()
+)
+_TAGS = _ASKING_FIRST | set("is isnt was wasnt are arent didnt right ok okay anything".split())
+_NO_QUESTION = frozenset(
+    ("what", word) for word in ("i", "we", "about", "a", "is", "would")
+) | {("how", "about"), ("can", "do"), ("may", "i")}
 _NOISE = str.maketrans(
     {"'": "", "’": "", "‘": "", "`": "", "*": " ", "_": " ", "#": " ", "-": " ", "–": " ", ":": " "}
     | {"—": " , ", "(": " , ", ")": " , ", "/": " ", "&": " and ", '"': " ", "“": " ", "”": " "}
 )
 MOST_TOKENS = 400
 """Words of one reply that are read; a customer reads no further either."""
+
+
+def _tag_place(tokens: list[str]) -> int:
+    """Where the question begins that hangs on a statement: "…, and wasn't that painless?"."""
+    if tokens[0] in _ASKING_FIRST or "," not in tokens:
+        return 0
+    comma = len(tokens) - 1 - tokens[::-1].index(",")
+    if comma < 6:
+        return 0
+    return comma + 1 if any(word in _TAGS for word in tokens[comma + 1 : comma + 3]) else 0
 
 
 class Sentence:
@@ -85,7 +102,8 @@ class Lexicon:
 
     def read(self, text: str) -> list[Sentence]:
         """The sentences of a text, in order."""
-        sentences, budget, begin = [], MOST_TOKENS, 0
+        sentences: list[Sentence] = []
+        budget, begin = MOST_TOKENS, 0
         lowered = text.lower()
         for end in _SENTENCE_END.finditer(lowered):
             budget -= self._add(lowered, begin, end.start(), "?" in end.group(), sentences, budget)
@@ -104,8 +122,16 @@ class Lexicon:
         sentences: list[Sentence],
         budget: int,
     ) -> int:
-        raw = text[begin:end]
+        raw = text[begin:end].replace(" - ", " , ")
         tokens = _TOKEN.findall(raw.translate(_NOISE))[:budget]
         if tokens:
-            sentences.append(Sentence(raw, tokens, self.places(tokens), question))
+            tag = _tag_place(tokens) if question else 0
+            if tag:
+                said = tokens[:tag]
+                sentences.append(Sentence(raw, said, self.places(said), False))
+            asked = tokens[tag:]
+            question = question or (
+                asked[0] in _ASKING_FIRST and tuple(asked[:2]) not in _NO_QUESTION
+            )
+            sentences.append(Sentence(raw, asked, self.places(asked), question))
         return len(tokens)

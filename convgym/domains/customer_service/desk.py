@@ -31,7 +31,6 @@ from convgym.domains.customer_service.vocabulary import (
     ORDER,
     POSTCODE,
     SAID_CELL,
-    USER_ACTS,
     VERIFY_CUSTOMER,
     WRITE,
     WRITES,

@@ -12,9 +12,9 @@ from typing import Any
 
 from convgym.domains.customer_service import cells
 from convgym.domains.customer_service.records import error_json
-from convgym.domains.customer_service.rules import DENIALS, OFFERS
+from convgym.domains.customer_service.rules import ADDRESS, CANCEL, DENIALS, OFFERS
 from convgym.domains.customer_service.tasks import Task
-from convgym.domains.customer_service.understanding import Claim, read_speech
+from convgym.domains.customer_service.understanding import LATE, Claim, read_speech
 from convgym.domains.customer_service.vocabulary import (
     END_CONVERSATION,
     FACT_CHANNEL,
@@ -125,7 +125,7 @@ def understand(shop: World, episode: Episode, text: str) -> AgentTurn:
     if parsed.speech:
         claims = read_speech(parsed.speech)[:MOST_ACTS]
         grounded = (_ground_claim(shop, episode, claim) for claim in claims)
-        said = tuple(dict.fromkeys(grounded)) or (Said(acts.UNCLEAR),)
+        said = tuple(dict.fromkeys(act for act in grounded if act)) or (Said(acts.UNCLEAR),)
     return AgentTurn(said, tuple(calls), tuple(errors), text)
 
 
@@ -188,7 +188,7 @@ def _pointer(shop: World, episode: Episode, named: str) -> int:
 # -- claims ----------------------------------------------------------------------------------------
 
 
-def _ground_claim(shop: World, episode: Episode, claim: Claim) -> Said:
+def _ground_claim(shop: World, episode: Episode, claim: Claim) -> Said | None:
     act, slot = claim.act, claim.slot
     if act in _CHAT:
         return Said(_CHAT[act])
@@ -200,12 +200,20 @@ def _ground_claim(shop: World, episode: Episode, claim: Claim) -> Said:
         pointer = _order_meant(shop, episode, claim.order)
         return Said(acts.CONFIRM, WRITES.index(slot), pointer)
     if act == "deny":
-        return Said(acts.DENY, DENIALS.index(slot))
+        reason = _too_late_for(episode) if slot == LATE else slot
+        return Said(acts.DENY, DENIALS.index(reason)) if reason else None
     if act == "offer":
         return Said(acts.OFFER, OFFERS.index(slot))
     assert act == "done", act
     written = any(episode.belief[cell] for cell in cells.WRITTEN[WRITES.index(slot)])
     return Said(acts.REPORT_DONE, claim=acts.KNOWN if written else acts.FALSE)
+
+
+def _too_late_for(episode: Episode) -> str:
+    """The refusal meant by "too late": that of what the customer has asked for."""
+    if episode.belief[cells.WANTS[CANCEL]]:
+        return "not_cancellable"
+    return "already_shipped" if episode.belief[cells.WANTS[ADDRESS]] else ""
 
 
 def _order_meant(shop: World, episode: Episode, named: str) -> int:
