@@ -103,7 +103,7 @@ def test_reward_model_names_its_extra_and_its_keyword(monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "sklearn"]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(MissingExtra, match=r"convgym\[offline\]"):
+    with pytest.raises(MissingExtra, match=r"convgym\[calibration\]"):
         fit_reward_model(labelled(200))
 
 

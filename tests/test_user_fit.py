@@ -15,8 +15,9 @@ import pytest
 from convgym.conversation import Conversation, Message
 from convgym.data import cues
 from convgym.data.logs import read_log
-from convgym.data.user_fit import DEFAULTS, UserFit
+from convgym.data.user_fit import fit_user
 from convgym.errors import InvalidConfiguration
+from convgym.users.fit import DEFAULTS, SMALL_TALK, UserFit
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "datasets" / "samples" / "support_sample.jsonl"
@@ -78,7 +79,7 @@ def test_user_fit_worked_by_hand():
         talk("3", "thanks for nothing, lamp broke"),
         talk("4", "a:hello", "hi", "size please", "ok", "Thank you", "red"),
     ]
-    fit = UserFit.from_conversations(conversations)
+    fit = fit_user(conversations)
     got = fit.probabilities
     # (k + 4 · default) / (n + 4) with defaults .25, .7, .2, .4
     assert (got["greet_only"].count, got["greet_only"].n) == (3, 4)
@@ -103,12 +104,12 @@ def test_slots_and_informing_acts_front_load():
     slot = Conversation("1", (Message("user", "the red one", slots=(("color", "red"),)),))
     act = Conversation("2", (Message("user", "north", acts=(("hotel", "inform", "area", "n"),)),))
     ask = Conversation("3", (Message("user", "where", acts=(("hotel", "request", "area", "?"),)),))
-    got = UserFit.from_conversations([slot, act, ask]).probabilities["front_load"]
+    got = fit_user([slot, act, ask]).probabilities["front_load"]
     assert (got.count, got.n) == (2, 3)
 
 
 def test_without_data_the_fit_keeps_its_defaults_and_says_so():
-    fit = UserFit.from_conversations([])
+    fit = fit_user([])
     for name, probability in fit.probabilities.items():
         assert (probability.value, probability.n) == (DEFAULTS[name], 0)
         assert probability.note == "kept at the default"
@@ -122,18 +123,18 @@ def test_phrases_are_short_clean_and_said_by_three():
         talk(f"o{i}", "hi Charlie", "ok 5", "thanks ☺", "damn thanks", "ok " * 9, "thank\tyou")
         for i in range(5)
     ]
-    fit = UserFit.from_conversations(rare + same + odd)
+    fit = fit_user(rare + same + odd)
     assert {act: phrases for act, phrases in fit.phrases.items() if phrases} == {
         "thank": (("thank you", 5),)
     }
-    opened = UserFit.from_conversations(odd, extra_words={"charlie", "damn"})
+    opened = fit_user(odd, extra_words={"charlie", "damn"})
     assert ("damn thanks", 5) in opened.phrases["thank"]
 
 
 def test_at_most_forty_phrases_the_most_frequent_first():
     fills = sorted(cues.SMALL_TALK)[:50]
     said = [talk(f"{w}{i}", f"thanks {w} thanks") for w in fills for i in range(3)]
-    phrases = UserFit.from_conversations(said).phrases
+    phrases = fit_user(said).phrases
     assert all(len(found) <= 40 for found in phrases.values())
     assert len(phrases["thank"]) == 40
 
@@ -146,22 +147,22 @@ def test_reward_drivers_against_ranks_by_hand():
         for i, (text, r) in enumerate(zip(said, rewards, strict=True))
     ]
     conversations.append(talk("unrewarded", "x", "a:many words here"))
-    drivers = {d.name: d for d in UserFit.from_conversations(conversations).reward_drivers}
+    drivers = {d.name: d for d in fit_user(conversations).reward_drivers}
     assert drivers["assistant_words_per_turn"].spearman == pytest.approx(1.0)
     # question shares 1 0 0 0 have ranks 4 2 2 2; reward ranks 1 3 4 2: -3/√(3·5)
     assert drivers["assistant_question_share"].spearman == pytest.approx(-3 / math.sqrt(15))
     assert drivers["user_turns"].spearman is None
     assert all(driver.n == 4 for driver in drivers.values())
-    assert UserFit.from_conversations(conversations, reward_drivers=False).reward_drivers == ()
+    assert fit_user(conversations, reward_drivers=False).reward_drivers == ()
     unweighted = [replace(conversation, reward=None) for conversation in conversations]
-    same = UserFit.from_conversations(unweighted)
-    assert same == UserFit.from_conversations(conversations, reward_drivers=False)
+    same = fit_user(unweighted)
+    assert same == fit_user(conversations, reward_drivers=False)
 
 
 def test_a_fit_round_trips_exactly(tmp_path):
     path = tmp_path / "fit.json"
     for log in ([], read_log(SAMPLE)):
-        fit = UserFit.from_conversations(log)
+        fit = fit_user(log)
         fit.to_json(path)
         assert UserFit.from_json(path) == fit
         assert pickle.loads(pickle.dumps(fit)) == fit
@@ -169,11 +170,11 @@ def test_a_fit_round_trips_exactly(tmp_path):
 
 
 def test_a_failed_save_keeps_the_old_fit(tmp_path, monkeypatch):
-    path, fit = tmp_path / "fit.json", UserFit.from_conversations([talk("1", "hi")])
+    path, fit = tmp_path / "fit.json", fit_user([talk("1", "hi")])
     fit.to_json(path)
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
-        UserFit.from_conversations([]).to_json(path)
+        fit_user([]).to_json(path)
     assert UserFit.from_json(path) == fit
     assert list(tmp_path.iterdir()) == [path]
 
@@ -199,7 +200,7 @@ def test_a_failed_save_keeps_the_old_fit(tmp_path, monkeypatch):
 )
 def test_a_wrong_fit_file_is_refused(tmp_path, damage):
     path = tmp_path / "fit.json"
-    UserFit.from_conversations([talk("1", "hi")]).to_json(path)
+    fit_user([talk("1", "hi")]).to_json(path)
     record = json.loads(path.read_text())
     damage(record)
     path.write_text(json.dumps(record))
@@ -218,7 +219,7 @@ def test_a_file_that_is_no_fit_is_refused(tmp_path, content):
 
 
 def test_a_fit_to_multidogo_sounds_like_its_customers():
-    fit = UserFit.from_conversations(read_log(corpus("multidogo")))
+    fit = fit_user(read_log(corpus("multidogo")))
     assert fit.probabilities["greet_only"].value == pytest.approx(0.818, abs=0.002)
     assert math.exp(fit.words.log_mean) == pytest.approx(2.53, abs=0.05)
     first = {act: phrases[0][0] for act, phrases in fit.phrases.items()}

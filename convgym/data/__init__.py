@@ -7,19 +7,16 @@ from convgym.data.logs import LogFault, LogReader, LogReport, read_log, write_lo
 from convgym.data.records import from_record, to_record
 from convgym.data.reward_model import RewardModelReport, fit_reward_model
 from convgym.data.statistics import LogStatistics
-from convgym.data.user_fit import FittedProbability, RewardDriver, UserFit, WordLength
+from convgym.data.user_fit import fit_user
 
 __all__ = [
-    "FittedProbability",
     "LogFault",
     "LogReader",
     "LogReport",
     "LogStatistics",
-    "RewardDriver",
     "RewardModelReport",
-    "UserFit",
-    "WordLength",
     "fit_reward_model",
+    "fit_user",
     "from_record",
     "read_log",
     "to_record",

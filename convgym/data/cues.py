@@ -21,7 +21,6 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-ACTS = ("greet", "affirm", "negate", "thank", "bye", "no_more", "hold", "acknowledge")
 
 WORD = re.compile(r"[a-z0-9'$]+")
 THANKS = re.compile(r"\b(thanks?|thx|ty|appreciate)\b")
@@ -122,7 +121,7 @@ def is_bare_greeting(message: Message) -> bool:
 
 
 def small_talk_act(message: Message, extra_words: Collection[str] = ()) -> str | None:
-    """The one act of `ACTS` that a turn of small talk is, or None.
+    """The one act of `convgym.users.fit.SMALL_TALK` that a turn of small talk is, or None.
 
     Where the turn is labelled, cue and label must agree.
     """

@@ -7,7 +7,7 @@
 Prefixes of one conversation must not stand on both sides of the split, or the model is
 tested on what it has seen: the side is a hash of `metadata["first_user"]`, else of the id,
 and the interval resamples such groups, not single conversations.
-Needs scikit-learn (the extra "offline"). Knows nothing of training agents.
+Needs scikit-learn (the extra "calibration"). Knows nothing of training agents.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _new_model(binary: bool, seed: int) -> tuple[Any, Any]:
         from sklearn.feature_extraction.text import HashingVectorizer
         from sklearn.linear_model import LogisticRegression, Ridge
     except ImportError:
-        raise MissingExtra("scikit-learn", "offline") from None
+        raise MissingExtra("scikit-learn", "calibration") from None
     vectorizer = HashingVectorizer(
         n_features=2**18, ngram_range=(1, 2), alternate_sign=False, token_pattern=r"\w+|\?"
     )

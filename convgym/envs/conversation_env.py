@@ -31,7 +31,7 @@ from convgym.language.phrases import PhraseBank
 from convgym.spaces import CHARSET, UtteranceSpace, sanitize
 from convgym.users.agenda import AgendaUser
 from convgym.users.decisions import DecisionModel
-from convgym.users.fit import load_user
+from convgym.users.fit import UserFit
 from convgym.users.persona import Persona, draw_persona, named_persona
 
 ACTION_LENGTH = 4096
@@ -126,12 +126,12 @@ class ConversationEnv(gym.Env[Any, Any]):
         self.render_mode = render_mode
 
         self._domain = domain = self.make_domain()
-        fit = load_user(user) if user is not None else None
-        model = DecisionModel(fit.probabilities if fit else None)
+        fit = UserFit.from_json(user) if user is not None else None
+        model = DecisionModel(fit.bases() if fit else None)
         banks = domain.user_banks()
         self._bank = banks[_choose("phrases", phrases, tuple(banks))]
         if fit:
-            self._bank = self._bank.extended(fit.phrases)
+            self._bank = self._bank.extended(fit.wordings())
         self._engine = Engine(domain, AgendaUser(domain.vocabulary, model), max_turns)
         scales = {"turn": 1.0 / max_turns, "errors": 1.0 / ERROR_BUDGET, **domain.scales}
         self._scale = np.array(

@@ -7,7 +7,83 @@ from convgym.envs.conversation_env import ConversationEnv, Domain
 
 
 class CustomerServiceEnv(ConversationEnv):
-    """A customer with a problem writes to a support desk; the agent answers."""
+    """A customer with a problem writes to a support desk; the agent answers.
+
+    ## Description
+    The customer wants to know where an order is, to cancel it, to send it back or to have
+    it delivered elsewhere. The agent has tools over a shop of 1,500 customers and 4,500
+    orders, and a policy document whose rules and numbers change from episode to episode:
+    some requests must be granted, some refused for the right reason, some transferred. It
+    must authenticate the customer, read the order before it decides, and obtain the
+    customer's yes before it changes anything. The customer has a goal, knowledge with gaps
+    and slips, limited patience, and believes nothing that the agent has not looked up.
+
+    ## Action Space
+    `action="text"`: a reply of at most 4,096 characters, speech and tool calls mixed. A call
+    is `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, a bare
+    `{"name": ..., "arguments": ...}`, or `{"tool_calls": [...]}`; `<think>...</think>` is
+    dropped. Calls run first; a reply of calls alone keeps the floor.
+    `action="act"`: `Discrete(57)`, one act of speech or one tool call, with a pointer where
+    it needs one. Legal acts: `info["action_mask"]`, `action_masks()`. An illegal act is an
+    error; five errors end the episode.
+
+    ## Observation Space
+    | `observation` | space | what |
+    |---|---|---|
+    | `message` | `Text(4096)` | the newest message alone: partially observed |
+    | `transcript` | `Text(16384)` | policy, tools and the whole conversation |
+    | `dict` | `Dict` | texts `policy`, `tools`, `message`, `tool_results`, `view`; `turn`; `features` |
+    | `features` | `Box(0, 255, (154,), float32)` | belief: what was seen, heard, told and written |
+
+    `view` is a JSON of all that is in sight; the cells of `features` have names
+    (`convgym.domains.customer_service.vocabulary.LAYOUT`).
+
+    ## Starting State
+    A task of `split`, a persona and a wording, each drawn from its own key; the customer has
+    said its first words.
+
+    ## Rewards
+    `reward="success"`: 1 once, at the end, if the diff of the world is the goal's, all that
+    had to be told was told, no obligation was broken, and refusals stood their ground; else 0.
+    `"graded"`: at the end, a sum of evidence in [0, 1], 0 where an obligation was broken.
+    `"milestones"`: success plus `discount` Φ(s') − Φ(s), Φ the evidence so far, 0 at termination.
+
+    ## Episode End
+    Terminated: the customer leaves, content or not; a transfer; the agent hangs up; five
+    errors. Truncated: `max_turns` agent turns.
+
+    ## Information
+    The same keys at reset and every step: `task_id`, `split`, `turn`, `user_acts` (JSON),
+    `user_log_prob` (nats, of the customer's choices), `tool_results`, `errors`, `violations`,
+    `milestones`, `action_mask`, `cost_characters`, `success`, `reward_terms` (JSON),
+    `failure_reason`, `oracle_length` (at the end); `privileged` (JSON) only on request.
+
+    ## Arguments
+    | parameter | default | |
+    |---|---|---|
+    | `observation` | `"message"` | see above |
+    | `action` | `"text"` | `"text"` or `"act"` |
+    | `split` | `"train"` | `"train"`, `"validation"` or `"test"`; they share no customer |
+    | `task_id` | None | play one task, such as `"test-17"` |
+    | `persona` | None | a built-in persona by name; None draws one |
+    | `user` | None | path of a user fitted to logs (`convgym.data.fit_user`) |
+    | `phrases` | `"train"` | the customer's wordings: `"train"` or `"held_out"` |
+    | `reward` | `"success"` | see above |
+    | `discount` | 1.0 | γ of the milestones' shaping; the learner's |
+    | `max_turns` | 30 | agent turns, 2 to 200 |
+    | `privileged` | False | put the hidden goal into `info` |
+    | `render_mode` | None | `"ansi"` or `"human"` |
+
+    `reset(options=)` takes `task_id`, `user_seed` and `wording_seed`, to replay one task with
+    other customers or one customer in other words.
+
+    ## Vectorized environment
+    `gym.make_vec(..., vectorization_mode="sync")`. With `"async"` pass
+    `vector_kwargs={"shared_memory": False}`: shared memory corrupts text.
+
+    ## Version History
+    * v0: first version.
+    """
 
     def make_domain(self) -> Domain:
         """The desk."""

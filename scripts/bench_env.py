@@ -1,0 +1,122 @@
+"""Steps per CPU-second of the environment beside CartPole, in one run.
+
+    python scripts/bench_env.py [--seconds 3] [--episodes 400]
+
+Every figure counts resets and grading. Text modes are driven by the planner's replies in
+words, made beforehand for the same seeds, so that only the environment is timed; their
+median length is printed. The memory of texts understood before is switched off: every
+reply is read as if it were new. A ratio is to `gym.make("CartPole-v1")` in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+import convgym
+from convgym.domains.customer_service import understanding
+from convgym.engine.keys import child
+from convgym.evaluation.rollout import play
+from convgym.policies.rendered import RenderedPolicy
+from convgym.policies.scripted import PlannerPolicy
+
+Script = list[tuple[int, list[Any]]]
+"""(seed, actions) of each episode."""
+
+
+def scripted(action: str, episodes: int) -> Script:
+    """What the planner does in each episode, in acts or in words."""
+    env = gym.make(ENVIRONMENT, observation="dict", action=action)
+    policy = RenderedPolicy(PlannerPolicy()) if action == "text" else PlannerPolicy()
+    return [
+        (seed, play(env, policy, seed=seed).actions)
+        for seed in (child(0, index) for index in range(episodes))
+    ]
+
+
+def drive(env: gym.Env[Any, Any], script: Script) -> tuple[list[float], list[float]]:
+    """CPU seconds of each step and of each reset."""
+    steps, resets = [], []
+    clock = time.process_time_ns
+    for seed, actions in script:
+        start = clock()
+        env.reset(seed=seed)
+        resets.append((clock() - start) * 1e-9)
+        for action in actions:
+            start = clock()
+            env.step(action)
+            steps.append((clock() - start) * 1e-9)
+    return steps, resets
+
+
+def total(env: gym.Env[Any, Any], script: Script) -> tuple[int, float]:
+    """Steps, and CPU seconds with resets, without a clock in between."""
+    count, start = 0, time.process_time()
+    for seed, actions in script:
+        env.reset(seed=seed)
+        for action in actions:
+            env.step(action)
+        count += len(actions)
+    return count, time.process_time() - start
+
+
+def cartpole(seconds: float) -> float:
+    """Steps per CPU-second of CartPole with random actions, resets counted."""
+    env = gym.make("CartPole-v1")
+    env.reset(seed=0)
+    actions = np.random.default_rng(0).integers(0, 2, 4096).tolist()
+    count, start = 0, time.process_time()
+    while time.process_time() - start < seconds:
+        for action in actions:
+            _, _, terminated, truncated, _ = env.step(action)
+            if terminated or truncated:
+                env.reset()
+        count += len(actions)
+    return count / (time.process_time() - start)
+
+
+ENVIRONMENT = next(iter(convgym.ENVIRONMENTS))
+
+
+def main() -> None:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=3.0, help="for CartPole")
+    parser.add_argument("--episodes", type=int, default=400, help="of each mode")
+    options = parser.parse_args()
+
+    understanding.LONGEST_CACHED = -1
+    scripts = {action: scripted(action, options.episodes) for action in ("text", "act")}
+    words = [len(a.split()) for _, actions in scripts["text"] for a in actions]
+    calls = sum("<tool_call>" in a for _, actions in scripts["text"] for a in actions)
+    print(
+        f"planner's replies: median {statistics.median(words):.0f} words, "
+        f"{calls / len(words):.0%} with a tool call, {len(words):,} steps"
+    )
+    anchor = cartpole(options.seconds)
+    print(f"{'mode':<24}{'steps/CPU-s':>12}{'x CartPole':>12}", end="")
+    print(f"{'p50 µs':>9}{'p99 µs':>9}{'reset µs':>10}")
+    print(f"{'CartPole-v1':<24}{anchor:>12,.0f}{1:>12.2f}")
+    for action in ("text", "act"):
+        for observation in ("message", "transcript", "dict", "features"):
+            env = gym.make(ENVIRONMENT, observation=observation, action=action)
+            total(env, scripts[action][:20])  # warm caches
+            count, seconds = total(env, scripts[action])
+            steps, resets = drive(env, scripts[action])
+            p50, p99 = np.percentile(steps, [50, 99]) * 1e6
+            rate = count / seconds
+            print(
+                f"{observation + ' x ' + action:<24}{rate:>12,.0f}{rate / anchor:>12.3f}"
+                f"{p50:>9.0f}{p99:>9.0f}{statistics.median(resets) * 1e6:>10.0f}"
+            )
+    again = cartpole(options.seconds)
+    print(f"{'CartPole-v1, again':<24}{again:>12,.0f}{again / anchor:>12.2f}")
+
+
+if __name__ == "__main__":
+    main()
