@@ -10,93 +10,119 @@ What the concepts *mean* together is the domain's. Everything is linear in the t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
 
-_SENTENCE_END = re.compile(r"[.!;]+(?=[\s)\"'*_|]|$)|\?+|\n+|\s\|\s|\s[*•]\s|\s\d\)\s")
+_SENTENCE_END = re.compile(
+    r"[.!;]+(?=[\s)\"'*_|]|$)|\?+|\n+|,? but (?=\w)|\s\|\s|\s[*•]\s|\s\d\)\s"
+)
 _TOKEN = re.compile(r"[a-z0-9@][a-z0-9@._]*[a-z0-9]|[a-z0-9]|,|%")
 _ASKING_FIRST = frozenset(
     "did do does shall could would can may which whats who whose why where what how".split()
 )
-_TAGS = _ASKING_FIRST | set("is isnt was wasnt are arent didnt right ok okay anything".split())
 _NO_QUESTION = frozenset(
-    ("what", word) for word in ("i", "we", "about", "a", "is", "would")
-) | {("how", "about"), ("can", "do"), ("may", "i")}
+    {("what", word) for word in ("i", "we", "about", "a", "is", "would")}
+    | {("how", "about"), ("can", "do"), ("may", "i")}
+)
+_TAGS = _ASKING_FIRST | set("wasnt were werent didnt doesnt isnt arent anything".split())
+"""A question may hang on a statement with these: "…, and wasn't that painless?"."""
+_BREAKS = frozenset((",", "because", "although", "though"))
+"""No concept reaches another one across these."""
 _NOISE = str.maketrans(
     {"'": "", "’": "", "‘": "", "`": "", "*": " ", "_": " ", "#": " ", "-": " ", "–": " ", ":": " "}
     | {"—": " , ", "(": " , ", ")": " , ", "/": " ", "&": " and ", '"': " ", "“": " ", "”": " "}
 )
 MOST_TOKENS = 400
 """Words of one reply that are read; a customer reads no further either."""
-
-
-def _tag_place(tokens: list[str]) -> int:
-    """Where the question begins that hangs on a statement: "…, and wasn't that painless?"."""
-    if tokens[0] in _ASKING_FIRST or "," not in tokens:
-        return 0
-    comma = len(tokens) - 1 - tokens[::-1].index(",")
-    if comma < 6:
-        return 0
-    return comma + 1 if any(word in _TAGS for word in tokens[comma + 1 : comma + 3]) else 0
+_END = ""
+"""Key of a trie node under which the concepts of the phrase that ends there stand."""
 
 
 class Sentence:
     """Tokens of one sentence with the places where concepts stand."""
 
-    __slots__ = ("places", "question", "raw", "tokens")
+    __slots__ = ("leads", "places", "question", "tokens")
 
     def __init__(
-        self, raw: str, tokens: list[str], places: dict[str, list[int]], question: bool
+        self, tokens: list[str], places: dict[str, list[int]], question: bool, leads: bool = False
     ) -> None:
-        self.raw = raw
         self.tokens = tokens
         self.places = places
         self.question = question
+        self.leads = leads
+        """It is the statement that the question in the next sentence hangs on."""
 
     def has(self, *concepts: str) -> bool:
         """Whether any of the concepts stands here."""
         return any(concept in self.places for concept in concepts)
 
+    def at(self, *concepts: str) -> list[int]:
+        """All places of some concepts."""
+        return [place for concept in concepts for place in self.places.get(concept, ())]
+
     def near(self, concept: str, place: int, reach: int) -> bool:
-        """Whether `concept` stands up to `reach` tokens before `place`, no comma between."""
-        starts = self.places.get(concept)
-        if not starts:
-            return False
-        for start in reversed(starts):
+        """Whether `concept` stands up to `reach` tokens before `place`, nothing between."""
+        for start in reversed(self.places.get(concept, ())):
             if start < place:
-                return place - start <= reach and "," not in self.tokens[start:place]
+                return place - start <= reach and _BREAKS.isdisjoint(self.tokens[start:place])
+        return False
+
+    def word_before(self, words: frozenset[str], place: int, reach: int) -> bool:
+        """Whether one of `words` stands up to `reach` tokens before `place`, nothing between."""
+        for token in reversed(self.tokens[max(0, place - reach) : place]):
+            if token in words:
+                return True
+            if token in _BREAKS:
+                return False
         return False
 
 
 class Lexicon:
-    """Concepts by phrase: the longest phrase at each place wins and consumes its words."""
+    """Concepts by phrase: the longest phrase at each place wins and consumes its words.
+
+    A phrase is a few words in small letters without apostrophes; `can/may i/we -/please`
+    stands for all eight ways to choose, `-` for nothing.
+    """
 
     def __init__(self, concepts: Mapping[str, Iterable[str]]) -> None:
-        trie: dict[str, dict[tuple[str, ...], list[str]]] = {}
-        for concept, phrases in concepts.items():
-            for phrase in phrases:
-                words = tuple(phrase.split())
-                trie.setdefault(words[0], {}).setdefault(words[1:], []).append(concept)
-        self._phrases: dict[str, list[tuple[int, tuple[str, ...], tuple[str, ...]]]] = {
-            first: sorted(
-                ((len(rest) + 1, rest, tuple(found)) for rest, found in by_rest.items()),
-                reverse=True,
-            )
-            for first, by_rest in trie.items()
-        }
+        self._trie: dict[str, Any] = {}
+        for concept, patterns in concepts.items():
+            for pattern in patterns:
+                for words in _spelled_out(pattern):
+                    node = self._trie
+                    for word in words:
+                        node = node.setdefault(word, {})
+                    found = node.setdefault(_END, [])
+                    if concept not in found:
+                        found.append(concept)
+
+    def phrases(self) -> Iterator[str]:
+        """Every phrase, spelled out."""
+
+        def below(node: dict[str, Any], words: tuple[str, ...]) -> Iterator[str]:
+            for word, child in node.items():
+                if word == _END:
+                    yield " ".join(words)
+                else:
+                    yield from below(child, (*words, word))
+
+        return below(self._trie, ())
 
     def places(self, tokens: Sequence[str]) -> dict[str, list[int]]:
         """Start places of each concept in a list of tokens."""
         found: dict[str, list[int]] = {}
-        phrases = self._phrases
+        trie = self._trie
         place, end = 0, len(tokens)
         while place < end:
-            step = 1
-            for length, rest, concepts in phrases.get(tokens[place], ()):
-                if length == 1 or tuple(tokens[place + 1 : place + length]) == rest:
-                    for concept in concepts:
-                        found.setdefault(concept, []).append(place)
-                    step = length
-                    break
+            node, ahead, step, concepts = trie.get(tokens[place]), place + 1, 1, ()
+            while node is not None:
+                if _END in node:
+                    concepts, step = node[_END], ahead - place
+                node = node.get(tokens[ahead]) if ahead < end else None
+                ahead += 1
+            for concept in concepts:
+                found.setdefault(concept, []).append(place)
             place += step
         return found
 
@@ -106,32 +132,48 @@ class Lexicon:
         budget, begin = MOST_TOKENS, 0
         lowered = text.lower()
         for end in _SENTENCE_END.finditer(lowered):
-            budget -= self._add(lowered, begin, end.start(), "?" in end.group(), sentences, budget)
+            asked = "?" in end.group()
+            budget -= self._add(lowered[begin : end.start()], asked, sentences, budget)
             begin = end.end()
             if budget <= 0:
                 return sentences
-        self._add(lowered, begin, len(lowered), False, sentences, budget)
+        self._add(lowered[begin:], False, sentences, budget)
         return sentences
 
-    def _add(
-        self,
-        text: str,
-        begin: int,
-        end: int,
-        question: bool,
-        sentences: list[Sentence],
-        budget: int,
-    ) -> int:
-        raw = text[begin:end].replace(" - ", " , ")
-        tokens = _TOKEN.findall(raw.translate(_NOISE))[:budget]
-        if tokens:
-            tag = _tag_place(tokens) if question else 0
-            if tag:
-                said = tokens[:tag]
-                sentences.append(Sentence(raw, said, self.places(said), False))
-            asked = tokens[tag:]
-            question = question or (
-                asked[0] in _ASKING_FIRST and tuple(asked[:2]) not in _NO_QUESTION
-            )
-            sentences.append(Sentence(raw, asked, self.places(asked), question))
+    def _add(self, raw: str, asked: bool, sentences: list[Sentence], budget: int) -> int:
+        """Append one sentence, or two where a question hangs on a statement."""
+        tokens = _TOKEN.findall(raw.replace(" - ", " , ").translate(_NOISE))[:budget]
+        if not tokens or tokens == [","]:
+            return len(tokens)
+        tag = _tag_place(tokens) if asked else 0
+        if tag:
+            said = tokens[:tag]
+            sentences.append(Sentence(said, self.places(said), False, leads=True))
+        rest = tokens[tag:]
+        question = asked or (
+            rest[0] in _ASKING_FIRST
+            and tuple(rest[:2]) not in _NO_QUESTION
+            and f"{rest[0]}:" not in raw
+        )
+        sentences.append(Sentence(rest, self.places(rest), question))
         return len(tokens)
+
+
+def _spelled_out(pattern: str) -> Iterator[tuple[str, ...]]:
+    for words in product(*(word.split("/") for word in pattern.split())):
+        chosen = tuple(word for word in words if word != "-")
+        if chosen:
+            yield chosen
+
+
+def _tag_place(tokens: list[str]) -> int:
+    """Where the question begins that hangs on a statement; 0 where all of it is asked.
+
+    "…, is that right?" asks about the statement itself, so it stays one question.
+    """
+    if tokens[0] in _ASKING_FIRST or "," not in tokens:
+        return 0
+    comma = len(tokens) - 1 - tokens[::-1].index(",")
+    if comma < 6:
+        return 0
+    return comma + 1 if any(word in _TAGS for word in tokens[comma + 1 : comma + 3]) else 0

@@ -98,6 +98,8 @@ class UserStates(Columns):
 
     def say(self, rows: Rows, act: Ints | int) -> None:
         """Append an act to each turn, unless it is in there."""
+        if not len(rows):
+            return
         fresh = (self.acts[rows] != np.reshape(act, (-1, 1))).all(axis=1)
         self.acts[rows, self.said[rows]] = np.where(fresh, act, -1)
         self.said[rows] += fresh
@@ -320,8 +322,8 @@ class BatchedAgendaUser:
         return self._drawn(state, rows, choice, point + 16 * index)
 
     def _drawn(self, state: UserStates, rows: Rows, choice: Ints, index: Ints | int) -> Flags:
-        turn, index = state.turn[rows].astype(np.uint64), np.asarray(index, dtype=np.uint64)
-        yes = draw_batch(state.key[rows], USER, turn, index) < choice[:, 0]
+        turns, indices = state.turn[rows].astype(np.uint64), np.asarray(index).astype(np.uint64)
+        yes = draw_batch(state.key[rows], USER, turns, indices) < choice[:, 0]
         state.log_prob[rows] += np.where(yes, choice[:, 1], choice[:, 2])
         return yes
 

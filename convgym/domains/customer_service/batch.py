@@ -96,6 +96,7 @@ for _act, _cell in enumerate(SAID_CELL):
     _SETS[_act, : len(_set)] = _set
     _VARIANTS[_act] = cells.VARIANT.get(_act, (-1, -1))
 
+
 def _grades(reached: int) -> list[tuple[bool, float, float]]:
     """Verdicts where the first `reached` pieces of evidence are there: unclean, clean."""
     first = [piece < reached for piece in range(4)]
@@ -204,7 +205,8 @@ class BatchedCustomerService:
         self, tasks: Sequence[Task] | Tasks, user_keys: NDArray[np.uint64], personas: Ints
     ) -> Episodes:
         columns = tasks if isinstance(tasks, Tasks) else Tasks(tasks)
-        e, rows = Episodes(columns, user_keys, personas), np.arange(len(user_keys))
+        rows = np.arange(len(user_keys))
+        e = Episodes(columns[rows], user_keys.copy(), personas.copy())
         parameters = self._parameters(e, rows)
         e.belief[:, cells.ALWAYS] = 1
         e.belief[:, cells.TWO_FACTORS] = parameters["auth_level"] == 2

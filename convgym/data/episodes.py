@@ -1,0 +1,272 @@
+"""Conversations as Minari episodes: collecting, writing, hashing.
+
+    observations  o0  o1  o2     (T + 1,)
+    actions       a0  a1         (T,)
+    rewards       r0  r1         (T,)      r0 earned by a0
+    infos         i0  i1  i2     (T + 1,)  i0 from reset
+
+    infos, by index      t = 0    t
+    action_mask           m0      legal acts when a_t is decided; not there for text actions
+    propensity            NaN     probability of a_(t-1) under the policy that played, see below
+    policy                k       which of the policies handed to `collect` played; constant
+    success               0       1 at the end of an episode that reached its goal
+    user_log_prob        log p    of the customer's choices in the turn that o_t shows
+    user_acts            JSON     what that turn meant; only where observations are words
+
+**The propensity of action t stands at t + 1.** It is the probability under the one policy that
+played the episode, not under the mixture (`convgym.data.mixture`); for a policy that speaks it
+is the probability of the act behind the words.
+
+Few keys on purpose: every one makes writing slower. Needs Minari, but only once it is called.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+
+from convgym.data.mixture import BehaviorMixture
+from convgym.engine.keys import TASK, below, child, draw
+from convgym.engine.tasks import SPLITS, check_split
+from convgym.errors import DatasetError, MissingExtra
+from convgym.evaluation.rollout import Rollout, play
+from convgym.policies.policy import Policy
+
+if TYPE_CHECKING:
+    from minari import MinariDataset
+    from minari.data_collector import EpisodeBuffer
+
+AUTHOR = "ConvGym contributors"
+REQUIREMENTS = ("convgym>=0.1",)
+
+
+def collect(
+    env: gym.Env[Any, Any],
+    policies: Sequence[tuple[Policy, float]],
+    episodes: int,
+    seed: int,
+    split: str = "train",
+    progress: Callable[[int], None] | None = None,
+) -> list[EpisodeBuffer]:
+    """Let a weighted mixture of policies play; the same arguments give the same bytes.
+
+    Task, policy and chance of episode i are keyed draws from (seed, i). Each episode carries
+    its own seed and task, so that it can be played again. `progress` hears how many are done.
+    """
+    check_split(split)
+    mixture = BehaviorMixture(policies)
+    buffers = []
+    for index in range(episodes):
+        key = child(seed, index)
+        options = {"task_id": f"{split}-{below(draw(key, TASK, 0, 0), SPLITS[split])}"}
+        rollout = play(env, mixture, seed=key, options=options)
+        buffers.append(_buffer(env, rollout, options, mixture.index))
+        if progress is not None:
+            progress(index + 1)
+    return buffers
+
+
+def _buffer(
+    env: gym.Env[Any, Any], rollout: Rollout, options: dict[str, Any], policy: int
+) -> EpisodeBuffer:
+    _minari()
+    from minari.data_collector import EpisodeBuffer
+
+    ends = np.arange(1, rollout.length + 1) == rollout.length
+    return EpisodeBuffer(
+        seed=rollout.seed,
+        options=options,
+        observations=_column(env.observation_space, rollout.observations),
+        actions=_column(env.action_space, rollout.actions),
+        rewards=np.array(rollout.rewards, dtype=np.float64),  # type: ignore[arg-type]
+        terminations=ends & rollout.terminated,
+        truncations=ends & rollout.truncated,
+        infos=_infos(env, rollout, policy),
+    )
+
+
+def _column(space: gym.Space[Any], values: Sequence[Any]) -> Any:
+    """One episode's observations or actions, as Minari stores this space."""
+    if isinstance(space, gym.spaces.Dict):
+        return {key: _column(part, [v[key] for v in values]) for key, part in space.items()}
+    return list(values) if isinstance(space, gym.spaces.Text) else np.array(values, space.dtype)
+
+
+def _infos(env: gym.Env[Any, Any], rollout: Rollout, policy: int) -> dict[str, Any]:
+    """What of the T + 1 infos is kept; float32 hides the last bits that platforms differ in."""
+    infos, length = rollout.infos, rollout.length + 1
+    kept: dict[str, Any] = {
+        "policy": np.full(length, policy, dtype=np.int8),
+        "propensity": np.array([np.nan, *rollout.propensities], dtype=np.float64),
+        "success": np.array([info["success"] for info in infos], dtype=np.int8),
+        "user_log_prob": np.array([info["user_log_prob"] for info in infos], dtype=np.float32),
+    }
+    if isinstance(env.action_space, gym.spaces.Discrete):
+        kept["action_mask"] = np.array([info["action_mask"] for info in infos], dtype=np.int8)
+    if not isinstance(env.observation_space, gym.spaces.Box):
+        kept["user_acts"] = [info["user_acts"] for info in infos]
+    return kept
+
+
+def write_dataset(
+    dataset_id: str,
+    env: gym.Env[Any, Any],
+    buffers: Sequence[EpisodeBuffer],
+    *,
+    description: str,
+    ref_min_score: float,
+    ref_max_score: float,
+    algorithm_name: str,
+    eval_env: gym.envs.registration.EnvSpec | None = None,
+    author: str = AUTHOR,
+    author_email: str | None = None,
+    code_permalink: str | None = None,
+    requirements: Sequence[str] = REQUIREMENTS,
+    overwrite: bool = False,
+) -> MinariDataset:
+    """Write episodes as the Minari dataset `dataset_id` into Minari's local root, whole or not.
+
+    `ref_min_score` and `ref_max_score` are the returns of a null policy and of the best known
+    one. `eval_env` defaults to `env`'s spec on the split "test". Everything is written into a
+    hidden folder of the same root first and moved at the end; what a killed process leaves
+    behind there is not seen by Minari. Not for two threads at once: Minari is told of the
+    hidden folder through its environment variable.
+
+    Raises DatasetError for an id that is taken (unless `overwrite`) or for no episodes.
+    """
+    minari = _minari()
+    from minari.storage import get_dataset_path
+
+    if not buffers:
+        raise DatasetError(f"there are no episodes to write as {dataset_id!r}; collect some first")
+    place = get_dataset_path(dataset_id)
+    if place.exists() and not overwrite:
+        raise DatasetError(
+            f"a dataset {dataset_id!r} exists already in {get_dataset_path()}; "
+            "pass overwrite=True or choose another id"
+        )
+    assert env.spec is not None, "make the environment with gymnasium.make, which knows its spec"
+    if eval_env is None:
+        eval_env = deepcopy(env.spec)
+        eval_env.kwargs["split"] = "test"
+    with tempfile.TemporaryDirectory(prefix=".writing-", dir=get_dataset_path()) as aside:
+        with _minari_root(aside), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="`(author_email|code_permalink)` is set to")
+            minari.create_dataset_from_buffers(
+                dataset_id,
+                list(buffers),
+                env=env,
+                eval_env=eval_env,
+                algorithm_name=algorithm_name,
+                author=author,
+                author_email=author_email,
+                code_permalink=code_permalink,
+                ref_min_score=ref_min_score,
+                ref_max_score=ref_max_score,
+                description=description,
+                data_format="hdf5",
+                requirements=list(requirements),
+            )
+        _move(Path(aside), dataset_id, place)
+    return minari.load_dataset(dataset_id)
+
+
+def _move(aside: Path, dataset_id: str, place: Path) -> None:
+    """Put the finished dataset where it belongs; a predecessor leaves only when it is there."""
+    import minari
+    from minari.namespace import create_namespace, list_local_namespaces
+
+    namespace = minari.parse_dataset_id(dataset_id)[0]
+    if namespace is not None and namespace not in list_local_namespaces():
+        create_namespace(namespace)
+    if place.exists():
+        old = aside / "replaced"
+        place.rename(old)
+        try:
+            (aside / dataset_id).rename(place)
+        except OSError:
+            old.rename(place)
+            raise
+    else:
+        (aside / dataset_id).rename(place)
+
+
+@contextmanager
+def _minari_root(folder: str) -> Iterator[None]:
+    """Minari's local root is `folder` for a while."""
+    before = os.environ.get("MINARI_DATASETS_PATH")
+    os.environ["MINARI_DATASETS_PATH"] = folder
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["MINARI_DATASETS_PATH"]
+        else:
+            os.environ["MINARI_DATASETS_PATH"] = before
+
+
+def content_hash(dataset: MinariDataset) -> str:
+    """SHA-256 over what the episodes hold, in order; the same whatever format stores them.
+
+    It covers seeds, options, observations, actions, rewards, flags and infos, names and types
+    included. It leaves out the id, descriptions, scores and the versions that wrote them.
+    """
+    digest = hashlib.sha256()
+    metadata = dataset.storage.get_episode_metadata(dataset.episode_indices)
+    for episode, about in zip(dataset.iterate_episodes(), metadata, strict=True):
+        _absorb(
+            digest,
+            {
+                "seed": about.get("seed"),
+                "options": about.get("options"),
+                "observations": episode.observations,
+                "actions": episode.actions,
+                "rewards": episode.rewards,
+                "terminations": episode.terminations,
+                "truncations": episode.truncations,
+                "infos": episode.infos,
+            },
+        )
+    return digest.hexdigest()
+
+
+def _absorb(digest: Any, value: Any) -> None:
+    """Every part is preceded by its kind and size, so that no two contents look alike."""
+    if isinstance(value, Mapping):
+        digest.update(b"{%d}" % len(value))
+        for key in sorted(value):
+            _absorb(digest, key)
+            _absorb(digest, value[key])
+    elif isinstance(value, bytes | str):
+        raw = value.encode() if isinstance(value, str) else value
+        digest.update(b"s%d:" % len(raw) + raw)
+    elif value is None:
+        digest.update(b"-")
+    elif isinstance(value, list | tuple) or np.asarray(value).dtype.kind in "OSU":
+        digest.update(b"[%d]" % len(value))
+        for part in value:
+            _absorb(digest, part)
+    else:
+        array = np.asarray(value)
+        array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        digest.update(f"{array.dtype.kind}{array.dtype.itemsize}{array.shape}".encode())
+        digest.update(array.tobytes())
+
+
+def _minari() -> Any:
+    try:
+        import minari
+    except ImportError:
+        raise MissingExtra("minari", "test") from None
+    return minari
