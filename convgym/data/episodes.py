@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -184,10 +183,10 @@ def write_dataset(
 
 def _move(aside: Path, dataset_id: str, place: Path) -> None:
     """Put the finished dataset where it belongs; a predecessor leaves only when it is there."""
-    import minari
+    from minari.dataset.minari_dataset import parse_dataset_id
     from minari.namespace import create_namespace, list_local_namespaces
 
-    namespace = minari.parse_dataset_id(dataset_id)[0]
+    namespace = parse_dataset_id(dataset_id)[0]
     if namespace is not None and namespace not in list_local_namespaces():
         create_namespace(namespace)
     if place.exists():

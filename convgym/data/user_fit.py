@@ -21,7 +21,6 @@ from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from convgym.conversation import Conversation, Message
 from convgym.data import cues

@@ -4,7 +4,7 @@
        │                                                                     │
        ├─ RuleSet.document(parameters) ─► the text that the agent reads      │
        ├─ RuleSet.decide("return", facts, parameters) ─► Decision ◄──────────┘
-       └─ RuleSet.breaches("write", facts, parameters) ─► violated obligations
+       └─ RuleSet.breaches("write", facts, parameters) ─► which obligations it breaks
 
 All values are integers, and conditions are comparisons, so the same rule runs on Python
 ints and on numpy arrays. Knows nothing of any domain.
@@ -15,6 +15,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 ALLOW, REFUSE, TRANSFER = "allow", "refuse", "transfer"
@@ -75,11 +76,24 @@ class Decision:
     alternative: str = ""
 
 
+def _all(
+    conditions: tuple[Condition, ...], facts: Mapping[str, Any], parameters: Mapping[str, Any]
+) -> Any:
+    held: Any = True
+    for condition in conditions:
+        held = held & condition.holds(facts, parameters)
+    return held
+
+
 @dataclass(frozen=True)
 class RuleSet:
     """Rules in order; for each request the first that fires decides."""
 
     rules: tuple[Rule, ...]
+
+    @cached_property
+    def _by_code(self) -> dict[str, Rule]:
+        return {rule.code: rule for rule in self.rules}
 
     def decide(
         self, workflow: str, facts: Mapping[str, int], parameters: Mapping[str, int]
@@ -100,17 +114,21 @@ class RuleSet:
         raise KeyError(f"no rule gives the term {name!r} for {dict(facts)}")
 
     def breaches(
-        self, event: str, facts: Mapping[str, int], parameters: Mapping[str, int]
-    ) -> tuple[str, ...]:
-        """Codes of the obligations that `event` breaks."""
-        return tuple(
-            rule.code
+        self, event: str, facts: Mapping[str, Any], parameters: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Whether `event` breaks each of its obligations, by code; element-wise on arrays."""
+        return {
+            rule.code: _all(rule.when, facts, parameters)
+            & (_all(rule.requires, facts, parameters) ^ True)
             for rule in self.rules
-            if rule.effect == OBLIGE
-            and rule.on == event
-            and all(condition.holds(facts, parameters) for condition in rule.when)
-            and not all(condition.holds(facts, parameters) for condition in rule.requires)
-        )
+            if rule.effect == OBLIGE and rule.on == event
+        }
+
+    def fires(
+        self, code: str, facts: Mapping[str, Any], parameters: Mapping[str, Any]
+    ) -> Any:
+        """Whether all conditions of the rule called `code` hold; element-wise on arrays."""
+        return _all(self._by_code[code].when, facts, parameters)
 
     def document(self, wording: Mapping[str, str]) -> str:
         """The policy as the agent reads it: one line a rule, parameters filled in."""

@@ -414,7 +414,7 @@ class ConversationEnv(gym.Env[Any, Any]):
             return ""
         return "violation" if episode.violations else episode.end
 
-    # -- for people ----------------------------------------------------------------------------------
+    # -- for people ------------------------------------------------------------------------------
 
     def render(self) -> str | None:  # type: ignore[override]
         """`ansi`: the conversation with its ledger as text; `human`: prints the newest lines."""

@@ -32,7 +32,7 @@ class CustomerServiceEnv(ConversationEnv):
     |---|---|---|
     | `message` | `Text(4096)` | the newest message alone: partially observed |
     | `transcript` | `Text(16384)` | policy, tools and the whole conversation |
-    | `dict` | `Dict` | texts `policy`, `tools`, `message`, `tool_results`, `view`; `turn`; `features` |
+    | `dict` | `Dict` | `policy`, `tools`, `message`, `tool_results`, `view`, `turn`, `features` |
     | `features` | `Box(0, 255, (154,), float32)` | belief: what was seen, heard, told and written |
 
     `view` is a JSON of all that is in sight; the cells of `features` have names

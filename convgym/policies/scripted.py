@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convgym.domains.customer_service.rules import WORKFLOWS
 from convgym.domains.customer_service.vocabulary import ACTIONS, LAYOUT, ORDERS
 from convgym.policies.policy import ActPolicy, Probabilities, belief_of
 
@@ -33,7 +34,7 @@ class Sight:
 
     def workflow(self) -> str:
         """What the customer wants; empty while unknown."""
-        return next((w for w in ("status", "cancel", "return", "address") if self(f"wants_{w}")), "")
+        return next((name for name in WORKFLOWS if self(f"wants_{name}")), "")
 
 
 class ScriptedPolicy(ActPolicy):

@@ -24,7 +24,7 @@ from convgym.users.decisions import DecisionModel
 from convgym.users.persona import Persona
 
 MOST_DISPUTES = 2
-"""Times a right refusal can be disputed; a wrong one is disputed once more, then the user leaves."""
+"""Times a right refusal can be disputed; a wrong one is disputed once more before leaving."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class UserState:
 
 
 _TRAITS = ("patience", "openness", "accuracy", "assertiveness", "politeness")
-_TRAIT_OF = tuple(_TRAITS.index(point.trait) for point in decisions.POINTS)
+TRAIT_OF = tuple(_TRAITS.index(point.trait) for point in decisions.POINTS)
 
 
 class AgendaUser:
@@ -133,15 +133,16 @@ class AgendaUser:
     def open(self, episode: Episode) -> UserTurn:
         """The opening: a bare greeting, or the request with whatever is volunteered."""
         state: UserState = episode.user
-        u, out = self.u, [self.u["greet"]]
-        if not self._decide(episode, state, decisions.GREET_ONLY):
+        if self._decide(episode, state, decisions.GREET_ONLY):
+            out = [self.u["greet"]]
+        else:
+            greets = self._decide(episode, state, decisions.THANK)
+            out = [self.u["greet"]] if greets else []
             out.append(self._request(state))
             if self._decide(episode, state, decisions.FRONT_LOAD):
                 self._volunteer(episode, state, out)
                 if self._decide(episode, state, decisions.FRONT_LOAD, 1):
                     out.append(self._rung(episode, state, state.knowledge.first_slot))
-            if not self._decide(episode, state, decisions.THANK):
-                out.remove(u["greet"])
         return self._turn(state, out)
 
     def answer(self, episode: Episode, heard: Sequence[Heard]) -> UserTurn:
@@ -154,7 +155,8 @@ class AgendaUser:
             out.append(self._rung(episode, state, state.knowledge.main_slot))
         content_before = state.satisfied
         for act in heard or (Heard(acts.UNCLEAR),):
-            self._reactions[act.kind](episode, state, act, out)
+            if not state.closing:
+                self._reactions[act.kind](episode, state, act, out)
         if any(act.kind in (acts.DENY, acts.OFFER) for act in heard) and state.denied:
             self._face_refusal(episode, state, out)
         if state.satisfied and not state.closing:
@@ -221,7 +223,7 @@ class AgendaUser:
     def _confirm(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
         u = self.u
         if act.verdict == acts.FINE:
-            state.waiting = True
+            state.waiting, state.denied = True, 0  # a refusal before this yes is off the table
             out.append(u["affirm"])
         elif act.verdict == acts.FEE_UNKNOWN:
             out.append(u["ask_fee"])
@@ -341,7 +343,7 @@ class AgendaUser:
             out.append(self._rung(episode, state, slot))
 
     def _decide(self, episode: Episode, state: UserState, point: int, index: int = 0) -> bool:
-        choice = self.model.table[point][state.persona[_TRAIT_OF[point]]]
+        choice = self.model.table[point][state.persona[TRAIT_OF[point]]]
         return self._drawn(episode, state, choice, point + 16 * index)
 
     def _drawn(

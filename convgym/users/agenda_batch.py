@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from convgym.engine import acts
 from convgym.engine.keys import PERSONA, USER, below_batch, draw_batch
 from convgym.users import decisions
-from convgym.users.agenda import _TRAIT_OF, MOST_DISPUTES, Knowledge
+from convgym.users.agenda import MOST_DISPUTES, TRAIT_OF, Knowledge
 from convgym.users.decisions import DecisionModel
 from convgym.users.persona import LEVELS
 
@@ -211,7 +211,7 @@ class BatchedAgendaUser:
 
     def _confirm(self, state: UserStates, rows: Rows, argument: Ints, verdict: Ints) -> None:
         u, fine, other = self.u, rows[verdict == acts.FINE], rows[verdict == acts.OTHER_OBJECT]
-        state.waiting[fine] = True
+        state.waiting[fine], state.denied[fine] = True, 0
         state.say(fine, u["affirm"])
         state.say(rows[verdict == acts.FEE_UNKNOWN], u["ask_fee"])
         state.say(rows[verdict == acts.CHANNEL_UNKNOWN], u["ask_channel"])
@@ -318,7 +318,7 @@ class BatchedAgendaUser:
         state.say(rows, self._rung(state, rows, slot))
 
     def _decide(self, state: UserStates, rows: Rows, point: int, index: Ints | int = 0) -> Flags:
-        choice = self._table[point, state.persona[rows, _TRAIT_OF[point]]]
+        choice = self._table[point, state.persona[rows, TRAIT_OF[point]]]
         return self._drawn(state, rows, choice, point + 16 * index)
 
     def _drawn(self, state: UserStates, rows: Rows, choice: Ints, index: Ints | int) -> Flags:

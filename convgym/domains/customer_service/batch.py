@@ -55,7 +55,7 @@ from convgym.domains.customer_service.world import ORDERS_EACH, world
 from convgym.engine import acts
 from convgym.engine.engine import ERROR_BUDGET
 from convgym.engine.grading import Evidence, grade
-from convgym.engine.rules import ALLOW, OBLIGE, REFUSE, TRANSFER
+from convgym.engine.rules import ALLOW, REFUSE, TRANSFER
 from convgym.users.agenda_batch import (
     BatchedAgendaUser,
     Columns,
@@ -302,14 +302,9 @@ class BatchedCustomerService:
         e.belief[rows, _SEEN[pointer]] = e.belief[rows, _READ[pointer]] = 1
         e.belief[rows, cells.READ_ANY] = 1
         e.belief[rows, _STAGE[pointer, stage]] = 1
-        for name, holds in (
-            ("cancellable", stage <= parameters["cancel_stage"]),
-            ("address_open", stage <= parameters["address_stage"]),
-            ("in_window", (days >= 0) & (days <= parameters["return_window"])),
-            ("final_sale", self.shop["category"][order] == parameters["final_sale"]),
-            ("large", self.shop["amount"][order] > parameters["transfer_above"]),
-            ("credit_late", days > parameters["credit_after"]),
-        ):
+        facts = {name: self.shop[name][order] for name in ("category", "amount")}
+        facts |= {"stage": stage, "days": days}
+        for name, holds in rules.findings(facts, parameters).items():
             e.belief[rows, _READING[name][pointer]] = holds
         self._match(e, rows)
 
@@ -337,11 +332,8 @@ class BatchedCustomerService:
             "factors": self._factors(e, rows),
             "confirmed": e.belief[rows, _CONFIRMED[write, pointer]],
         }
-        for rule in rules.RULES.rules:
-            if rule.effect == OBLIGE and rule.on == "write":
-                assert not rule.when
-                met = [condition.holds(facts, parameters) for condition in rule.requires]
-                self._violate(e, rows[~np.logical_and.reduce(met)], rule.code)
+        for code, broken in rules.RULES.breaches("write", facts, parameters).items():
+            self._violate(e, rows[broken], code)
         # A task's goal is empty where the policy does not allow what is asked.
         asked_for = e.task.goal[rows] == _bit(write, pointer)
         self._violate(e, rows[~asked_for], "wrote_what_was_not_asked")
@@ -414,8 +406,8 @@ class BatchedCustomerService:
             [acts.OTHER_REQUEST, acts.OTHER_OBJECT, acts.FEE_UNKNOWN, acts.CHANNEL_UNKNOWN],
             acts.FINE,
         )
-        proper = (verdict == acts.FINE)[:, None]
-        e.asked_to_confirm[rows] = np.where(proper, np.stack([write, pointer], axis=1), -1)
+        proper = verdict == acts.FINE
+        e.asked_to_confirm[rows[proper]] = np.stack([write, pointer], axis=1)[proper]
         return verdict
 
     def _hear_denial(self, e: Episodes, rows: Rows, act: Ints) -> Ints | int:

@@ -25,7 +25,8 @@ from convgym.domains.customer_service.world import REASONS
 
 ALWAYS = LAYOUT["always"]
 FOUND, VERIFIED, AUTH = LAYOUT["found"], LAYOUT["verified"], LAYOUT["authenticated"]
-FAILURES, LISTED, READ_ANY, WROTE = LAYOUT["failures"], LAYOUT["listed"], LAYOUT["read_any"], LAYOUT["wrote"]
+FAILURES, LISTED = LAYOUT["failures"], LAYOUT["listed"]
+READ_ANY, WROTE = LAYOUT["read_any"], LAYOUT["wrote"]
 SEEN = LAYOUT.block("seen_{}", ORDERS)
 READ = LAYOUT.block("read_{}", ORDERS)
 STAGE = tuple(

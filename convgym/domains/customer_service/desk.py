@@ -93,10 +93,10 @@ class CustomerServiceDesk:
         if not ACTIONS.is_legal(episode.belief, number):
             return AgentTurn(errors=(error_json(f"{action.name} refers to nothing seen so far"),))
         if action.kind < acts.FIRST_TOOL:
-            return AgentTurn(
-                (Said(action.kind, action.argument, action.pointer, action.value),)
-            )
-        return AgentTurn(calls=(self._call_of(episode, action.kind, action.argument, action.pointer),))
+            said = Said(action.kind, action.argument, action.pointer, action.value)
+            return AgentTurn((said,))
+        call = self._call_of(episode, action.kind, action.argument, action.pointer)
+        return AgentTurn(calls=(call,))
 
     def _call_of(self, episode: Episode, tool: int, argument: int, pointer: int) -> Call:
         """Fill in what the customer has said, as a pointer-less act means it."""

@@ -40,7 +40,6 @@ def hear_one(episode: Episode, act: Said) -> Heard:
     elif kind == acts.OFFER:
         right = episode.task.decision.alternative == rules.OFFERS[act.argument]
         episode.belief[cells.OFFERED[act.argument]] = 1
-        episode.desk.offered_right |= right
         episode.note("offer", rules.OFFERS[act.argument])
         return Heard(kind, act.argument, verdict=acts.FINE if right else acts.WRONG)
     elif kind == acts.REPORT_DONE:
@@ -91,7 +90,8 @@ def _hear_confirm(episode: Episode, act: Said) -> Heard:
             verdict = acts.FEE_UNKNOWN
         elif not any(belief[cell] for cell in cells.TOLD[FACT_CHANNEL]):
             verdict = acts.CHANNEL_UNKNOWN
-    desk.asked_to_confirm = (write, pointer) if verdict == acts.FINE else (-1, -1)
+    if verdict == acts.FINE:
+        desk.asked_to_confirm = (write, pointer)
     episode.note("ask_confirmation", f"{WRITES[write]} order:{pointer + 1}")
     return Heard(acts.CONFIRM, write, pointer, verdict)
 

@@ -19,7 +19,6 @@ class DeskState:
         "customer",
         "decided_right",
         "heard",
-        "offered_right",
         "parameters",
         "transferred",
     )
@@ -30,7 +29,6 @@ class DeskState:
         self.heard = [0] * len(SLOTS)  # per slot: 0 nothing, 1 right, 2 wrong
         self.asked_to_confirm = (-1, -1)  # write and pointer of the last proper question
         self.decided_right = False
-        self.offered_right = False
         self.transferred = False
 
     def copy(self) -> DeskState:

@@ -8,6 +8,7 @@ it; parameters are drawn per task, so knowing the domain by heart is not enough.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from convgym.domains.customer_service.world import CATEGORIES, TODAY, World, date_text
 from convgym.engine.rules import (
@@ -202,6 +203,22 @@ def order_facts(shop: World, order: int, reason: int = -1) -> dict[str, int]:
 def decide(workflow: int, facts: Mapping[str, int], parameters: Parameters) -> Decision:
     """What the policy says of a request for this order."""
     return RULES.decide(WORKFLOWS[workflow], facts, parameters)
+
+
+def findings(facts: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """What a read shows of an order as the policy weighs it; element-wise on arrays."""
+
+    def fires(code: str) -> Any:
+        return RULES.fires(code, facts, parameters)
+
+    return {
+        "cancellable": fires("not_cancellable") ^ True,
+        "address_open": fires("already_shipped") ^ True,
+        "in_window": (facts["days"] >= 0) & (fires("outside_window") ^ True),
+        "final_sale": fires("final_sale"),
+        "large": fires("transfer_large"),
+        "credit_late": fires("credit_late"),
+    }
 
 
 def document(parameters: Parameters) -> str:

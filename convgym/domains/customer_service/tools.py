@@ -30,7 +30,7 @@ from convgym.domains.customer_service.vocabulary import (
     WRITE_TOOLS,
     WRITES,
 )
-from convgym.domains.customer_service.world import ORDERS_EACH, STAGES, World, date_text
+from convgym.domains.customer_service.world import CATEGORIES, ORDERS_EACH, STAGES, World, date_text
 from convgym.engine.acts import Call
 from convgym.engine.episode import Episode
 from convgym.engine.rules import ALLOW, TRANSFER
@@ -84,11 +84,12 @@ class ShopTools:
         belief[cells.FOUND] = 1
         self._authenticate(episode)
         episode.note("find_customer", str(customer))
-        need = "true" if desk.parameters["auth_level"] == 2 and not belief[cells.VERIFIED] else "false"
+        need = "false" if belief[cells.AUTH] else "true"
         return f'{{"customer": "{self.shop.name(customer)}", "needs_verification": {need}}}'
 
     def _authenticate(self, episode: Episode) -> None:
-        episode.belief[cells.AUTH] = factors(episode.belief) >= episode.desk.parameters["auth_level"]
+        needed = episode.desk.parameters["auth_level"]
+        episode.belief[cells.AUTH] = factors(episode.belief) >= needed
 
     def _verify(self, episode: Episode, matches: int) -> str:
         belief = episode.belief
@@ -126,17 +127,9 @@ class ShopTools:
             return error_json("this customer has no such order")
         row = desk.customer * ORDERS_EACH + pointer
         facts = rules.order_facts(shop, row)
-        parameters = desk.parameters
         belief[cells.SEEN[pointer]] = belief[cells.READ[pointer]] = belief[cells.READ_ANY] = 1
         belief[cells.STAGE[pointer][facts["stage"]]] = 1
-        for name, holds in (
-            ("cancellable", facts["stage"] <= parameters["cancel_stage"]),
-            ("address_open", facts["stage"] <= parameters["address_stage"]),
-            ("in_window", 0 <= facts["days"] <= parameters["return_window"]),
-            ("final_sale", facts["category"] == parameters["final_sale"]),
-            ("large", facts["amount"] > parameters["transfer_above"]),
-            ("credit_late", facts["days"] > parameters["credit_after"]),
-        ):
+        for name, holds in rules.findings(facts, desk.parameters).items():
             belief[cells.READING[name][pointer]] = holds
         self.match(episode)
         episode.note("get_order", shop.order_id(row))
@@ -144,7 +137,7 @@ class ShopTools:
         day = "delivered_on" if delivered else "expected_on"
         return (
             f'{{"handle": "order:{pointer + 1}", "order": "{shop.order_id(row)}", '
-            f'"item": "{shop.item_name(row)}", "category": "{rules.CATEGORIES[facts["category"]]}", '
+            f'"item": "{shop.item_name(row)}", "category": "{CATEGORIES[facts["category"]]}", '
             f'"amount": {facts["amount"] / 100:.2f}, "status": "{STAGES[facts["stage"]]}", '
             f'"{day}": "{date_text(shop.due[row])}", "placed": "{date_text(-shop.placed[row])}"'
             + (f', "days_since_delivery": {facts["days"]}}}' if delivered else "}")
@@ -178,8 +171,9 @@ class ShopTools:
             "factors": factors(belief),
             "confirmed": belief[cells.CONFIRMED[write][pointer]],
         }
-        for code in rules.RULES.breaches("write", facts, desk.parameters):
-            violate(episode, code)
+        for code, broken in rules.RULES.breaches("write", facts, desk.parameters).items():
+            if broken:
+                violate(episode, code)
         asked_for = (
             WRITES[write] == rules.WORKFLOWS[task.workflow]
             and row == task.order

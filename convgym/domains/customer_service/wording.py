@@ -157,7 +157,7 @@ def view(shop: World, episode: Episode) -> dict[str, Any]:
     return {
         "heard": heard,
         "orders": orders,
-        "policy": {"fee": desk.parameters["fee"], "return_window": desk.parameters["return_window"]},
+        "policy": {name: desk.parameters[name] for name in ("fee", "return_window")},
         "wrote": written,
     }
 
