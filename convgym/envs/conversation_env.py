@@ -10,7 +10,7 @@ Knows nothing of orders or customers; a subclass hands in the domain.
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -54,12 +54,15 @@ class Domain(EngineDesk, Protocol):
     actions: ActionTable
     layout: BeliefLayout
     vocabulary: dict[str, int]
-    violations: tuple[str, ...]
     scales: dict[str, float]
     tools: str
     """JSON schemas of the tools."""
-    utterances: tuple[str, ...]
-    """What `action_space.sample()` says in text mode."""
+
+    @property
+    def violations(self) -> tuple[str, ...]: ...
+    @property
+    def utterances(self) -> tuple[str, ...]:
+        """What `action_space.sample()` says in text mode."""
 
     def task(self, split: str, number: int) -> Any: ...
     def open(self, episode: Episode, persona: Persona) -> None: ...
@@ -86,7 +89,7 @@ class ConversationEnv(gym.Env[Any, Any]):
     Subclasses set `make_domain`. See `CustomerServiceEnv` for the meaning of the keywords.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi", "human"], "render_fps": 4}
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "human"], "render_fps": 4}  # noqa: RUF012
 
     def make_domain(self) -> Domain:
         """The domain's desk; it holds no episode's state and may be shared."""
@@ -297,12 +300,10 @@ class ConversationEnv(gym.Env[Any, Any]):
 
     def _score(self, episode: Episode) -> tuple[float, dict[str, float]]:
         """The reward of this step and its terms."""
+        self._grade = grade = self._domain.grade(episode)
         if self._reward != "milestones" and not episode.end:
             return 0.0, {}
-        grade = self._domain.grade(episode)
-        if episode.end:
-            self._grade = grade
-        success = float(grade.success and bool(episode.end) and not episode.truncated)
+        success = float(self._succeeded(episode, grade))
         if self._reward == "success":
             return success, {"success": success}
         if self._reward == "graded":
@@ -379,9 +380,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         assert episode is not None
         turn, grade = episode.user_turn, self._grade
         ended = bool(episode.end)
-        if ended and grade is None:
-            grade = self._domain.grade(episode)
-        success = bool(ended and grade and grade.success and not episode.truncated)
+        success = grade is not None and self._succeeded(episode, grade)
         names = self._domain.violations
         info: dict[str, Any] = {
             "task_id": episode.task.task_id,
@@ -407,6 +406,11 @@ class ConversationEnv(gym.Env[Any, Any]):
         if self._privileged:
             info["privileged"] = json.dumps(self._domain.privileged(episode))
         return info
+
+    @staticmethod
+    def _succeeded(episode: Episode, grade: Grade) -> bool:
+        """Success is earned by the step that ends the conversation, never by the turn cap."""
+        return bool(episode.end) and not episode.truncated and grade.success
 
     @staticmethod
     def _failure(episode: Episode, success: bool) -> str:
