@@ -99,7 +99,7 @@ def read_logs(demo: Demo) -> None:
     """Read, count, report bad lines; fit the customer and, with rewards, a reward model."""
     say(f"\n== 1 logs: {demo.logs.name}")
     with tqdm(unit=" lines", desc="reading", leave=False) as bar:
-        reader = read_log(demo.logs, progress=lambda lines: bar.update(lines - bar.n))
+        reader = read_log(demo.logs, progress=lambda report: bar.update(report.lines - bar.n))
         statistics = LogStatistics.from_conversations(reader)
     report = reader.report
     say(f"{report.loaded:,} conversations of {report.lines:,} lines; {report.skipped:,} skipped")

@@ -618,7 +618,8 @@ def test_held_out_phrases_change_the_words_alone(environment_id):
     runs = []
     for phrases in ("train", "held_out"):
         env = make(environment_id, observation="dict", action="act", phrases=phrases)
-        runs.append([step for s in range(5) for step in rollout(env, player(environment_id, 0.3), s)])
+        players = (player(environment_id, 0.3) for _ in range(5))
+        runs.append([step for s, p in enumerate(players) for step in rollout(env, p, s)])
     said = [{step[0]["message"] for step in run} - {""} for run in runs]
     assert [plain(step[4]) for step in runs[0]] == [plain(step[4]) for step in runs[1]]
     assert not said[0] & said[1]

@@ -39,6 +39,7 @@ from convgym.users.persona import draw_persona
 
 ID = "ConvGym/CustomerService-v0"
 DESK = CustomerServiceDesk()
+SCALE = np.array([DESK.scales.get(name, 1.0) for name in DESK.layout], dtype=np.float32)
 ENGINE = Engine(DESK, AgendaUser(U), 30)
 SHOP = world()
 
@@ -119,7 +120,7 @@ def acts_of(leader, key, noise):
     policy.reset(key)
     while not episode.end and len(acts) < 14:
         row = np.frombuffer(bytes(episode.belief), np.uint8)
-        number, _ = policy.predict(row.astype(np.float32), action_masks=ACTIONS.mask(row))
+        number, _ = policy.predict(row * SCALE, action_masks=ACTIONS.mask(row))
         acts.append(number)
         ENGINE.apply(episode, DESK.turn(episode, number))
     return acts
@@ -252,7 +253,7 @@ def test_no_goal_is_shown_before_it_is_uttered(observation, action):
             if ended:
                 break
             belief = np.frombuffer(bytes(episode.belief), np.uint8)
-            act, _ = policy.predict(belief.astype(np.float32), action_masks=ACTIONS.mask(belief))
+            act, _ = policy.predict(belief * SCALE, action_masks=ACTIONS.mask(belief))
             kind = ACTIONS.actions[act].kind
             known |= {"order", "item"} if kind in READS else set()
             refused |= kind in (DENY, OFFER)

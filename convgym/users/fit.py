@@ -25,6 +25,9 @@ DEFAULTS: Mapping[str, float] = {
 SMALL_TALK = ("greet", "affirm", "negate", "thank", "bye", "no_more", "hold", "acknowledge")
 """Acts whose words need no slot, so that phrases can be taken from logs as they stand."""
 
+ENOUGH_PHRASES = 5
+"""Below this an act keeps the domain's own wordings."""
+
 
 @dataclass(frozen=True, slots=True)
 class FittedProbability:
@@ -109,8 +112,12 @@ class UserFit:
         return {name: p.value for name, p in self.probabilities.items() if name in _BASES}
 
     def wordings(self) -> dict[str, list[str]]:
-        """Phrases by act, for acts that have any."""
-        return {act: [phrase for phrase, _ in said] for act, said in self.phrases.items() if said}
+        """Phrases by act, for acts that have enough of them not to repeat themselves."""
+        return {
+            act: [phrase for phrase, _ in said]
+            for act, said in self.phrases.items()
+            if len(said) >= ENOUGH_PHRASES
+        }
 
 
 def _from_record(record: Mapping[str, Any]) -> UserFit:

@@ -49,7 +49,7 @@ class MaskablePPOConfig:
     """c_e. Too small, and the policy hangs up early for ever."""
     value_coefficient: float = 0.5
     """c_v."""
-    discount: float = 0.98
+    discount: float = 0.995
     """γ per agent turn."""
     gae_lambda: float = 0.95
     hidden: tuple[int, ...] = (128, 128)

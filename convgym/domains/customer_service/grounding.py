@@ -14,7 +14,7 @@ from convgym.domains.customer_service import cells
 from convgym.domains.customer_service.records import error_json
 from convgym.domains.customer_service.rules import ADDRESS, CANCEL, DENIALS, OFFERS
 from convgym.domains.customer_service.tasks import Task
-from convgym.domains.customer_service.understanding import LATE, Claim, read_speech
+from convgym.domains.customer_service.understanding import LATE, STATUS, Claim, read_speech
 from convgym.domains.customer_service.vocabulary import (
     END_CONVERSATION,
     FACT_CHANNEL,
@@ -35,7 +35,6 @@ from convgym.domains.customer_service.vocabulary import (
 from convgym.domains.customer_service.world import (
     ORDERS_EACH,
     REASONS,
-    STAGES,
     World,
     date_text,
 )
@@ -104,7 +103,6 @@ _TOOL_NUMBER = {
 _CHAT = {
     "greet": acts.CHAT,
     "ask_intent": acts.ASK_INTENT,
-    "ask_more": acts.ASK_MORE,
     "apologise": acts.APOLOGISE,
     "close": acts.CLOSE,
 }
@@ -192,9 +190,11 @@ def _ground_claim(shop: World, episode: Episode, claim: Claim) -> Said | None:
     act, slot = claim.act, claim.slot
     if act in _CHAT:
         return Said(_CHAT[act])
+    if claim == ("ask", "more", "", ""):
+        return Said(acts.ASK_MORE)
     if act == "ask":
         return Said(acts.ASK, SLOTS.index(slot))
-    if act == "tell":
+    if act == "inform":
         return _ground_fact(shop, episode, claim)
     if act == "confirm":
         pointer = _order_meant(shop, episode, claim.order)
@@ -246,7 +246,7 @@ def _ground_fact(shop: World, episode: Episode, claim: Claim) -> Said:
     if pointer < 0 or not belief[cells.READ[pointer]]:
         return Said(acts.TELL, fact, pointer, claim=acts.UNSUPPORTED)
     row = episode.desk.customer * ORDERS_EACH + pointer
-    truth = STAGES[shop.stage[row]] if fact == FACT_STATUS else date_text(shop.due[row])
+    truth = STATUS[shop.stage[row]] if fact == FACT_STATUS else date_text(shop.due[row])
     return Said(
         acts.TELL, fact, pointer, claim=acts.TRUE if claim.value == truth else acts.FALSE
     )

@@ -16,35 +16,62 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from convgym.domains.customer_service.rules import DENIALS, OFFERS
-from convgym.domains.customer_service.vocabulary import FACTS, SLOTS, WRITES
-from convgym.domains.customer_service.world import MONTHS, STAGES
+from convgym.domains.customer_service.refusals import (
+    LATE,
+    Around,
+    awaited,
+    comes_later,
+    offers,
+    offers_credit,
+    refusal,
+)
+from convgym.domains.customer_service.world import MONTHS
 from convgym.language.understanding import Lexicon, Sentence
 
-LONGEST_CACHED = 1024
+__all__ = ["LATE", "STATUS", "Claim", "lexicon", "read_speech"]
 
-_STATUS = ("processing", "packed", "shipped", "delivered")
-_MONTH = {month.lower(): month for month in MONTHS}
-_MONTH.update({month.lower()[:3]: month for month in MONTHS})
-_MENTIONS = ("thanks", "thank", "for", "this", "with")
-_FOR_YES = ("yes", "shall", "should", "want", "before")
-_STREETS = frozenset("street avenue road lane view close drive way court place square".split())
+LONGEST_CACHED = 1024
 REACH = 4
 """Sentences to either side that can complete what one leaves open, as in a bulleted reply."""
-LATE = "late"
-"""A refusal that says only that it is too late; what for is what the customer asked."""
-Around = list[Sentence]
+STATUS = ("processing", "packed", "shipped", "delivered")
+"""Names of the stages of an order, in their order."""
+
+_MONTH = {month.lower(): month for month in MONTHS}
+_MONTH.update({month.lower()[:3]: month for month in MONTHS})
+_STREETS = frozenset("street avenue road lane view close drive way court place square".split())
+_MENTIONS = frozenset("thanks thank for this with".split())
+_WANTING = frozenset("want wanted wants like likes need needs prefer wish".split())
+_NO_LONGER = frozenset(("longer",))
+_PERFECT = frozenset("has have been was were ive weve will".split())
+_SAME_FORM = frozenset(("set", "put", "made"))
+"""Participles that look like the infinitive."""
+_SLOT_CUES = ("email", "postcode", "order_slot", "reason", "new_address", "address", "name_noun")
+_ASKED_PAST = frozenset("did have has was were had".split())
+# The words between a subject and its participle, and those that make a plan of it.
+_GROUP = frozenset(
+    "be been being have has had is are was were am now just already also all successfully "
+    "officially fully safely currently still got get gotten its thats theyre".split()
+)
+_PLANNED = frozenset(
+    "will would shall should can could may might must to ill well id wed youll youd itll "
+    "theyll cannot cant wont lets let ask after before by".split()
+)
 
 
 class Claim(NamedTuple):
     """One speech act with its value as it was said, not yet checked."""
 
     act: str
-    """greet, ask_intent, ask, ask_more, tell, confirm, deny, offer, done, apologise, close."""
+    """greet, ask_intent, ask, inform, confirm, deny, offer, done, apologise, close."""
     slot: str = ""
     value: str = ""
     order: str = ""
-    """The order number or item words it is about; empty where none is named."""
+    """The order number that it is about; empty where none is named."""
+
+    def __str__(self) -> str:
+        if not self.slot:
+            return self.act
+        return f"{self.act}({self.slot}={self.value})" if self.value else f"{self.act}({self.slot})"
 
 
 @cache
@@ -70,11 +97,58 @@ def _read(text: str) -> tuple[Claim, ...]:
     order = ""
     for place, sentence in enumerate(sentences):
         order = _order_named(sentence) or order
-        around = sentences[max(0, place - REACH) : place], sentences[place + 1 : place + 1 + REACH]
-        _read_sentence(sentence, *around, order, claims)
-    if any(claim.act == "deny" for claim in claims):
-        claims = [claim for claim in claims if claim.act != "apologise"]
-    return tuple(dict.fromkeys(claims))
+        before = sentences[max(0, place - REACH) : place]
+        _read_sentence(sentence, before, sentences[place + 1 : place + 1 + REACH], order, claims)
+    return tuple(dict.fromkeys(_weighed(claims)))
+
+
+def _weighed(claims: list[Claim]) -> list[Claim]:
+    """Leave out what other claims of the same reply make nonsense of."""
+    retry = any(claim.act == "ask" and claim.slot in ("email", "postcode") for claim in claims)
+    refused = {claim.slot for claim in claims if claim.act == "deny"}
+    asked = {claim.slot for claim in claims if claim.act == "confirm"}
+    dropped = set()
+    if retry:
+        dropped.add(("deny", "unverified"))  # another try is no refusal
+    if len(refused) > 2:
+        dropped |= {("deny", reason) for reason in refused}  # whatever fits
+    if len(asked) > 1:
+        dropped |= {("confirm", write) for write in asked}  # a yes to which?
+    return [claim for claim in claims if claim[:2] not in dropped]
+
+
+def _read_sentence(
+    s: Sentence, before: Around, after: Around, order: str, out: list[Claim]
+) -> None:
+    unsure = s.has("hedge", "quote")
+    order = _order_named(s) or order
+    _small_talk(s, out)
+    asked = _asks(s, before, after, out)
+    confirms = "" if asked else _confirms(s, before)
+    if confirms:
+        out.append(Claim("confirm", confirms, order=order))
+    reason = ""
+    if not (s.question or unsure or _conditional(s)):
+        reason = refusal(s, [*reversed(before), *after])
+        if reason:
+            out.append(Claim("deny", reason, order=order))
+        elif s.has("sorry"):
+            out.append(Claim("apologise"))
+        _tells_status(s, order, out)
+        if not confirms:
+            _tells_date(s, order, out)
+        _tells_terms(s, before, out)
+        if not reason and not confirms:
+            out += [Claim("done", write, order=order) for write in _reports(s, before)]
+    elif s.has("sorry"):
+        out.append(Claim("apologise"))
+    if not (s.has("quote") or confirms):
+        out += [Claim("offer", offer) for offer in offers(s, before, reason, _conditional(s))]
+
+
+def _conditional(s: Sentence) -> bool:
+    """It begins with its condition; one that trails after an assertion takes nothing back."""
+    return s.has("condition") and s.places["condition"][0] <= 4
 
 
 def _orders_named(s: Sentence) -> list[tuple[int, str]]:
@@ -91,85 +165,6 @@ def _order_named(s: Sentence) -> str:
     return named[0][1] if named else ""
 
 
-def _read_sentence(
-    s: Sentence, before: Around, after: Around, order: str, out: list[Claim]
-) -> None:
-    asserts = not s.question and not s.has("hedge", "quote") and not _conditional(s)
-    _small_talk(s, out)
-    asked = _asks(s, before, after, out)
-    confirmed = not asked and _confirms(s, before, order, out)
-    if asserts:
-        refused = _refuses(s, before, after, order, out)
-        _tells_status(s, order, out, confirmed)
-        if not confirmed:
-            _tells_date(s, order, out)
-        _tells_terms(s, out)
-        if not refused and not confirmed:
-            _reports(s, order, out)
-    _offers(s, out)
-
-
-def _conditional(s: Sentence) -> bool:
-    """It begins with its condition; one that trails after an assertion takes nothing back."""
-    return s.has("condition") and s.places["condition"][0] <= 4
-
-
-# -- small talk ------------------------------------------------------------------------------------
-
-
-def _small_talk(s: Sentence, out: list[Claim]) -> None:
-    if s.has("hello"):
-        out.append(Claim("greet"))
-    if s.has("more") and not s.has("unable") and (s.question or s.has("request") or _short(s)):
-        out.append(Claim("ask_more"))
-    elif s.has("ask_intent"):
-        out.append(Claim("ask_intent"))
-    if s.has("sorry"):
-        out.append(Claim("apologise"))
-    if s.has("bye"):
-        out.append(Claim("close"))
-
-
-def _short(s: Sentence) -> bool:
-    return len(s.tokens) <= 4
-
-
-# -- questions -------------------------------------------------------------------------------------
-
-
-def _asks(s: Sentence, before: Around, after: Around, out: list[Claim]) -> bool:
-    """Requests for a slot; one listed under or above a request is requested too."""
-    requested = s.question or s.has("request")
-    if not requested and not s.has("passive", "modal") and len(s.tokens) <= 14:
-        requested = any(n.has("request") for n in (*before[-2:], *after[:2]))
-    if not (requested or _short(s)) or (s.has("failed", "verify") and s.has("unable", "failed")):
-        return False
-    found = False
-    for slot, concept in (("email", "email"), ("postcode", "postcode"), ("order", "order_slot")):
-        if s.has(concept) and not _told_about(s, concept):
-            out.append(Claim("ask", slot))
-            found = True
-    if not found and s.question and len(_orders_named(s)) > 1 and "or" in s.tokens:
-        out.append(Claim("ask", "order"))
-        found = True
-    acting = s.has("confirm", "confirm_question") and s.has("cancel", "return", "changed")
-    if s.has("reason") and not s.has("unable") and requested:
-        out.append(Claim("ask", "reason"))
-        found = True
-    elif s.has("new_address") and not acting and not _place_named(s):
-        out.append(Claim("ask", "address"))
-        found = True
-    return found
-
-
-def _told_about(s: Sentence, concept: str) -> bool:
-    """A slot that is talked about, not asked for: "thanks for your email"."""
-    place = s.places[concept][0]
-    if s.question or s.has("request"):
-        return False
-    return any(word in _MENTIONS for word in s.tokens[max(0, place - 2) : place])
-
-
 def _place_named(s: Sentence) -> bool:
     """A street with its number: "7 Harbour View"."""
     tokens = s.tokens
@@ -179,114 +174,152 @@ def _place_named(s: Sentence) -> bool:
     )
 
 
-def _confirms(s: Sentence, before: Around, order: str, out: list[Claim]) -> bool:
-    """A request for the customer's explicit yes to a write."""
-    strong = s.has("confirm")
-    if not (strong or (s.question and s.has("confirm_question"))) or _conditional(s):
+def _short(s: Sentence) -> bool:
+    return len(s.tokens) <= 4
+
+
+# -- small talk ------------------------------------------------------------------------------------
+
+
+def _small_talk(s: Sentence, out: list[Claim]) -> None:
+    closes = s.has("bye") or _wishes_well(s)
+    if s.has("hello") and not closes:
+        out.append(Claim("greet"))
+    if _asks_more(s):
+        out.append(Claim("ask", "more"))
+    elif s.has("ask_intent") or (_requests(s) and s.has("matter")):
+        out.append(Claim("ask_intent"))
+    if closes:
+        out.append(Claim("close"))
+
+
+def _wishes_well(s: Sentence) -> bool:
+    """"Have a lovely day", but not "before you run off and enjoy your day"."""
+    wished = [w for w in s.at("wish") if not (s.near("negation", w, 3) or awaited(s, w))]
+    return any(0 < place - w <= 6 for place in s.at("pleasant_time") for w in wished)
+
+
+def _asks_more(s: Sentence) -> bool:
+    if not s.has("other") or s.has("unable"):
         return False
-    if s.has("reason", "email", "postcode", "pickup", "credit", "more"):
+    trails = len(s.tokens) - s.at("other")[-1] <= 5 and s.has("other")
+    return _requests(s) or _short(s) or trails
+
+
+def _requests(s: Sentence) -> bool:
+    return s.question or s.has("request")
+
+
+# -- questions -------------------------------------------------------------------------------------
+
+
+def _asks(s: Sentence, before: Around, after: Around, out: list[Claim]) -> bool:
+    """Requests for a slot; one listed under or above a request is requested too."""
+    requested = _requests(s) or (s.leads and not after[0].has(*_SLOT_CUES))
+    if not requested and len(s.tokens) <= 14 and _PERFECT.isdisjoint(s.tokens):
+        requested = any(n.has("request") for n in (*before[-2:], *after[:2]))
+    if not (requested or _short(s)):
         return False
-    if not s.question and s.has("passive") and s.has("created", "cancelled", "changed"):
-        if not any(token in _FOR_YES for token in s.tokens):
-            return False  # "I can confirm that it has been cancelled"
+    if not s.question and s.has("verify", "claimed", "postcode") and s.has("failed", "unable"):
+        return False  # it did not match
+    slots = [slot for slot in ("email", "postcode") if s.has(slot) and not _told_about(s, slot)]
+    if requested and not s.has("unable") and _asks_reason(s):
+        slots.append("reason")
+    elif _asks_address(s, requested, before):
+        slots = [*(slot for slot in slots if slot != "postcode"), "address"]
+    if s.has("order_slot") or "address" not in slots:
+        if _asks_order(s, requested):
+            slots.append("order")
+    out += [Claim("ask", slot) for slot in slots]
+    return bool(slots)
+
+
+def _told_about(s: Sentence, slot: str) -> bool:
+    """A slot that is talked about, not asked for: "thanks for your email"."""
+    return not _requests(s) and s.word_before(_MENTIONS, s.at(slot)[0], 2)
+
+
+def _asks_reason(s: Sentence) -> bool:
+    return s.has("reason") or (s.question and s.has("fault") and "or" in s.tokens)
+
+
+def _asks_address(s: Sentence, requested: bool, before: Around) -> bool:
+    if _place_named(s) or any(_place_named(n) for n in before[-1:]):
+        return False
+    if s.has("confirm", "confirm_question") and s.has("cancel", "return", "changed", "stored"):
+        return False
+    if s.has("new_address"):
+        return True
+    return requested and s.has("address") and not s.has("unable", "email", "postcode")
+
+
+def _asks_order(s: Sentence, requested: bool) -> bool:
+    named = len(_orders_named(s))
+    if named:
+        return named > 1 and s.question and "or" in s.tokens
+    if s.has("order_slot"):
+        return not _told_about(s, "order_slot")
+    return requested and s.has("order_noun") and s.has("name_noun") and not s.has("reason")
+
+
+def _confirms(s: Sentence, before: Around) -> str:
+    """The write that the customer is asked to say yes to; empty where none is."""
+    strong = s.has("confirm") or ("yes" in s.tokens and (_requests(s) or _short(s)))
+    if not strong and not s.question:
+        return ""
+    if s.has("reason", "email", "postcode", "pickup", "credit", "other", "hedge", "quote"):
+        return ""
+    if s.tokens[0] in _ASKED_PAST and not strong:
+        return ""
     write = _write_named(s)
+    if not strong and write and not (s.has("confirm_question") or _order_named(s)):
+        return ""
+    if not strong and not write and not s.has("confirm_question"):
+        return ""
     for earlier in reversed(before):
-        if write or (not strong and not s.question):
+        if write or earlier.has("created", "cancelled") and earlier.has("passive"):
             break
-        if earlier.has("passive") and earlier.has("created", "cancelled"):
-            break
-        if not earlier.has("unable", "later", "reason", "pickup"):
+        if not earlier.has("unable", "later", "reason", "pickup", "sequence"):
             write = _write_named(earlier)
-    if not write or (s.has("unable") and not s.question):
-        return False
-    if s.has("later") and write != "address":
-        return False  # an offer for later
-    out.append(Claim("confirm", write, order=_order_named(s) or order))
-    return True
+    if s.has("unable") and not s.question:
+        return ""
+    return "" if write == "return" and comes_later(s, before) else write
 
 
 def _write_named(s: Sentence) -> str:
-    if s.has("cancel", "cancelled") and not s.has("address"):
-        return "cancel"
-    if _place_named(s) or (s.has("address", "new_address") and s.has("changed")):
+    if any(not s.near("negation", place, 5) for place in s.at("cancel", "cancelled")):
+        if not s.has("address"):
+            return "cancel"
+    if _place_named(s) or (s.has("address", "new_address") and s.has("changed", "stored")):
         return "address"
     return "return" if s.has("return") else ""
-
-
-# -- refusals ----------------------------------------------------------------------------------------
-
-
-def _refuses(s: Sentence, before: Around, after: Around, order: str, out: list[Claim]) -> bool:
-    reason = _reason_given(s, [*reversed(before), *after])
-    if reason:
-        out.append(Claim("deny", reason, order=_order_named(s) or order))
-    return bool(reason)
-
-
-def _reason_given(s: Sentence, around: Around) -> str:
-    """Why something is refused here; `LATE` where only its being too late is said."""
-    unable = s.has("unable")
-    if not unable and s.has("failed") and any(n.has("unable") for n in around):
-        unable = True
-    if s.has("verify", "failed") and (unable or s.has("failed") or _denies(s, "verify")):
-        if s.has("verify") or unable:
-            return "unverified"
-    if _is_over(s):
-        return "outside_window"
-    if s.has("final_sale"):
-        return "" if s.near("negation", s.places["final_sale"][0], 3) else "final_sale"
-    if not unable:
-        return ""
-    if s.has("cancel", "cancelled"):
-        return "not_cancellable"
-    if s.has("address", "new_address") or (s.has("changed") and not s.has("return")):
-        return "already_shipped"
-    if s.has("return") or any(n.has("return") for n in around):
-        if _undelivered(s) or any(_undelivered(n) for n in around):
-            return "not_delivered"
-        if any(_is_over(n) for n in around):
-            return "outside_window"
-        if any(n.has("final_sale") for n in around):
-            return "final_sale"
-        if s.has("return"):
-            return ""
-    if any(n.has("cancel") for n in around):
-        return "not_cancellable"
-    if any(n.has("address") for n in around):
-        return "already_shipped"
-    return LATE if s.has("shipped", "packed", "delivered") else ""
-
-
-def _denies(s: Sentence, concept: str) -> bool:
-    return any(s.near("negation", place, 4) for place in s.places.get(concept, ()))
-
-
-def _is_over(s: Sentence) -> bool:
-    return s.has("window") and s.has("over") and not s.near("negation", s.places["over"][0], 3)
-
-
-def _undelivered(s: Sentence) -> bool:
-    """Not arrived yet, or to be awaited: "until it has been delivered"."""
-    return any(
-        s.near("negation", place, 5) or s.near("until", place, 5)
-        for concept in ("delivered", "arrival")
-        for place in s.places.get(concept, ())
-    )
 
 
 # -- assertions ------------------------------------------------------------------------------------
 
 
-def _tells_status(s: Sentence, order: str, out: list[Claim], confirmed: bool) -> None:
-    for stage, concept in enumerate(_STATUS):
-        for place in s.places.get(concept, ()):
+def _is_planned(s: Sentence, place: int) -> bool:
+    """The participle at `place` is willed or expected: "will be", "to have been", "want it"."""
+    at = place - 1
+    while at >= 0 and s.tokens[at] in _GROUP:
+        at -= 1
+    if at >= 0 and s.tokens[at] in _PLANNED:
+        return True
+    return at == place - 1 and s.word_before(_WANTING, place, 6)
+
+
+def _tells_status(s: Sentence, order: str, out: list[Claim]) -> None:
+    for stage in STATUS:
+        for place in s.places.get(stage, ()):
             if s.near("negation", place, 4) or s.near("unable", place, 2):
                 continue
-            if s.near("modal", place, 3) and not s.near("passive", place, 1):
+            if s.word_before(_NO_LONGER, place, 5):
                 continue
-            if s.near("until", place, 5) or (concept == "delivered" and confirmed):
+            if s.tokens[place + 1 :] == ["no"]:
                 continue
-            out.append(Claim("tell", "status", STAGES[stage], _subject(s, place) or order))
+            if _is_planned(s, place) or awaited(s, place):
+                continue
+            out.append(Claim("inform", "status", stage, _subject(s, place) or order))
 
 
 def _subject(s: Sentence, place: int) -> str:
@@ -305,112 +338,123 @@ def _dates(s: Sentence) -> list[tuple[int, str]]:
         if month is None:
             continue
         for at in (place - 1, place + 1, place - 2):
-            if 0 <= at < len(tokens):
-                day = tokens[at].rstrip("stndrh")
-                if day.isdigit() and 1 <= int(day) <= 31 and (at != place - 2 or tokens[at + 1] == "of"):
-                    found.append((place, f"{int(day)} {month}"))
-                    break
+            if at == place - 2 and tokens[place - 1] != "of":
+                continue
+            day = tokens[at].rstrip("stndrh") if 0 <= at < len(tokens) else ""
+            if day.isdecimal() and len(day) <= 2 and 1 <= int(day) <= 31:
+                found.append((place, f"{int(day)} {month}"))
+                break
     return found
 
 
 def _tells_date(s: Sentence, order: str, out: list[Claim]) -> None:
-    if s.has("placed"):
+    """A date is that of the delivery, unless something else is dated."""
+    if s.has("placed", "window"):
         return
-    dates = _dates(s)
-    if not dates or not (s.has("arrival", "delivered") or len(s.tokens) <= 4):
+    if not s.has("arrival", "delivered") and s.has("return", "refund", "changed", *STATUS):
         return
-    for place, date in dates:
-        delivered = s.places.get("delivered", ())
+    for place, date in _dates(s):
+        delivered = s.at("delivered")
         if any(s.near("negation", at, 4) and at < place <= at + 4 for at in delivered):
             continue
-        if s.has("shipped") and not s.has("arrival", "delivered"):
-            continue
-        if s.near("negation", place, 3):
-            continue
-        out.append(Claim("tell", "eta", date, _subject(s, place) or order))
+        if not (s.near("negation", place, 3) or s.near("other_date", place, 3)):
+            out.append(Claim("inform", "eta", date, _subject(s, place) or order))
 
 
-def _tells_terms(s: Sentence, out: list[Claim]) -> None:
-    charged = False
-    for place, token in enumerate(s.tokens):
-        percent = token.isdigit() and s.tokens[place + 1 : place + 2] in (["%"], ["percent"])
-        if percent and s.has("fee") and not s.near("negation", place, 3):
-            out.append(Claim("tell", "fee", str(int(token))))
-            charged = True
+def _tells_terms(s: Sentence, before: Around, out: list[Claim]) -> None:
+    about_fee = s.has("fee") or (_short(s) and any(n.has("fee") for n in before[-1:]))
+    charged = [
+        Claim("inform", "fee", str(int(token)))
+        for place, token in enumerate(s.tokens)
+        if token.isdecimal()
+        and len(token) <= 3
+        and s.tokens[place + 1 : place + 2] in (["%"], ["percent"])
+        and about_fee
+        and not s.near("negation", place, 3)
+    ]
+    out += charged
     if not charged and (s.has("no_fee") or _fee_denied(s)):
-        out.append(Claim("tell", "fee", "0"))
-    if s.has("original"):
-        if not s.near("negation", s.places["original"][0], 5):
-            out.append(Claim("tell", "channel", "original"))
-    if s.has("credit") and not _is_offer_of_credit(s):
-        if not s.near("negation", s.places["credit"][0], 5):
-            out.append(Claim("tell", "channel", "credit"))
-
-
-def _is_offer_of_credit(s: Sentence) -> bool:
-    """Goodwill, or offered without a word of the refund; "rather than your card" is no offer."""
-    if any(word in ("goodwill", "gesture", "courtesy") for word in s.tokens):
-        return True
-    return s.has("offer") and not s.has("refund", "original")
+        out.append(Claim("inform", "fee", "0"))
+    for channel in ("original", "credit"):
+        places = s.at(channel)
+        if not places or s.near("negation", places[0], 5):
+            continue
+        if channel == "credit" and offers_credit(s, before):
+            continue
+        if channel == "original" and s.has("fee", "no_fee") and not s.has("refund"):
+            continue  # "15% of what you originally paid"
+        out.append(Claim("inform", "channel", channel))
 
 
 def _fee_denied(s: Sentence) -> bool:
-    """A "not" up to six words before "fee", or three after."""
-    for place in s.places.get("fee", ()):
+    """A "not" up to six words before "fee", or four after."""
+    for place in s.at("fee"):
         if s.near("negation", place, 6) or s.near("unable", place, 6):
             return True
-        if any(place < at <= place + 4 for at in s.places.get("negation", ())):
+        if any(place < at <= place + 4 for at in s.at("negation")):
             return True
     return False
 
 
-def _reports(s: Sentence, order: str, out: list[Claim]) -> None:
-    """A write reported as done, in the past or the passive, not promised."""
-    named = _order_named(s) or order
-    for place in s.places.get("cancelled", ()):
-        if _is_past(s, place):
-            out.append(Claim("done", "cancel", order=named))
-    if "cancel" in s.places and s.has("created") and s.tokens[s.places["cancel"][0]] == "cancellation":
-        if _is_past(s, s.places["created"][0]):
-            out.append(Claim("done", "cancel", order=named))
-    if s.has("return") and s.has("created"):
-        if _is_past(s, s.places["created"][0]):
-            out.append(Claim("done", "return", order=named))
-    if _place_named(s):
-        marks = [p for c in ("changed", "created", "passive") for p in s.places.get(c, ())]
-        if marks and _is_past(s, max(marks)) and not s.has("confirm"):
-            out.append(Claim("done", "address", order=named))
-    elif s.has("address", "new_address") and s.has("changed"):
-        place = s.places["changed"][0]
-        if s.tokens[place].endswith("ed") and _is_past(s, place):
-            out.append(Claim("done", "address", order=named))
+# -- writes reported as done -----------------------------------------------------------------------
+
+_TOPICS = ("return", "cancel", "address", "new_address", "refund", "fee", "no_fee", "reason", "credit")
+
+
+def _reports(s: Sentence, before: Around) -> list[str]:
+    """Writes that are said to be done, in the past or the passive, not promised."""
+    found = []
+    managed = [p for p in s.at("managed") if not s.near("negation", p, 3)]
+    topics = {_topic(s, place) for place in s.at("created") if _is_past(s, place)}
+    if any(_is_past(s, p) and not _is_attributive(s, p) for p in s.at("cancelled")):
+        found.append("cancel")
+    elif "cancel" in topics or (managed and s.has("cancel")):
+        found.append("cancel")
+    if "return" in topics or (managed and s.has("return")):
+        found.append("return")
+    if _address_changed(s, before, bool(managed)):
+        found.append("address")
+    return found
+
+
+def _topic(s: Sentence, place: int) -> str:
+    """What is done at `place`: the first topic of its clause, else the first that follows."""
+    begin = len(s.tokens) - s.tokens[::-1].index(",") if "," in s.tokens[:place] else 0
+    if "," in s.tokens[:place]:
+        begin = place - s.tokens[:place][::-1].index(",")
+    told = sorted((at, concept) for concept in _TOPICS for at in s.places.get(concept, ()))
+    inside = [concept for at, concept in told if begin <= at < place]
+    after = [concept for at, concept in told if at >= place]
+    earlier = [concept for at, concept in told if at < begin]
+    return next(iter((*inside, *after, *earlier)), "")
 
 
 def _is_past(s: Sentence, place: int) -> bool:
     """Done, not to be done: no "not", "cannot" or "will" that reaches `place`."""
-    if s.near("negation", place, 4) or s.near("unable", place, 5):
+    if s.near("negation", place, 4) or s.near("unable", place, 5) or awaited(s, place):
         return False
-    if s.tokens[place] in ("set", "put") and not s.near("passive", place, 4):
+    if s.tokens[place] in _SAME_FORM and not (_short(s) or s.near("passive", place, 4)):
         return False
-    return not s.near("modal", place, 3) or s.near("passive", place, 2)
+    return not _is_planned(s, place)
 
 
-def _offers(s: Sentence, out: list[Claim]) -> None:
-    if s.has("quote"):
-        return
-    if s.has("pickup") and not s.near("negation", s.places["pickup"][0], 3):
-        out.append(Claim("offer", "pickup"))
-    if s.has("credit") and _is_offer_of_credit(s):
-        out.append(Claim("offer", "store_credit"))
-    if s.has("return") and s.has("later"):
-        first = min(s.places["return"][0], s.places["later"][0])
-        blocked = s.near("unable", s.places["return"][0], 6) or (
-            s.has("unable") and s.places["unable"][0] < first and not s.has("offer")
-        )
-        if not blocked and not _conditional(s):
-            out.append(Claim("offer", "return_later"))
+def _is_attributive(s: Sentence, place: int) -> bool:
+    """"the cancelled order" reports nothing."""
+    return s.tokens[place + 1 : place + 2] in (["order"], ["item"]) and s.word_before(
+        frozenset(("the", "a", "your", "any")), place, 1
+    )
 
 
-assert set(SLOTS) == {"email", "postcode", "order", "reason", "address"}
-assert set(WRITES) == {"cancel", "return", "address"} and set(FACTS) >= {"status", "eta"}
-assert "unverified" in DENIALS and "pickup" in OFFERS
+def _address_changed(s: Sentence, before: Around, managed: bool) -> bool:
+    changed = [p for p in s.at("changed", "stored") if _is_past(s, p)]
+    if _place_named(s):
+        changed += [p for p in s.at("created") if _is_past(s, p)]
+        said_done = any(n.has("created") and len(n.tokens) <= 3 for n in before[-1:])
+        return bool(changed or managed or said_done or s.has("routed")) and not s.has("confirm")
+    if not s.has("address", "new_address"):
+        return False
+    first = min(s.at("address", "new_address"))
+    return (managed and s.has("changed")) or any(
+        s.tokens[p].endswith(("ed", "set")) and (s.near("passive", p, 4) or first < p)
+        for p in changed
+    )

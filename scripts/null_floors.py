@@ -1,0 +1,88 @@
+"""The floors of the null policies: what must score about nothing, and what it scores.
+
+    python scripts/null_floors.py [--episodes 1000] [--split test] [--seed 0]
+
+Success and mean graded reward with the upper end of Wilson's 95 % interval; a graded reward
+lies in [0, 1], so its sum is put in where a count of successes would stand, which is on the
+safe side. Exits with an error where an upper end lies above the limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from typing import NamedTuple
+
+import gymnasium
+
+from convgym.evaluation.evaluate import evaluate
+from convgym.evaluation.intervals import wilson
+from convgym.policies.null import NULL_POLICIES, RandomToolPolicy
+
+LIMIT = 0.02
+
+
+class Floor(NamedTuple):
+    """What one null policy scored."""
+
+    policy: str
+    success: float
+    success_upper: float
+    graded: float
+    graded_upper: float
+
+    def __str__(self) -> str:
+        return (
+            f"| {self.policy:<20} | {self.success:.4f} | {self.success_upper:.4f} "
+            f"| {self.graded:.4f} | {self.graded_upper:.4f} |"
+        )
+
+
+def floor(name: str, episodes: int, split: str = "test", seed: int = 0) -> Floor:
+    """Play one null policy; `name` is `random-tool` or in NULL_POLICIES."""
+    acting = name == RandomToolPolicy.name
+    policy = RandomToolPolicy() if acting else NULL_POLICIES[name]()
+    env = gymnasium.make(
+        "convgym:ConvGym/CustomerService-v0",
+        observation="features" if acting else "message",
+        action="act" if acting else "text",
+        reward="graded",
+    )
+    scored = evaluate(policy, env, episodes=episodes, seed=seed, split=split)
+    graded = min(max(scored.return_, 0.0), 1.0)
+    share = wilson_of_share(graded, episodes)
+    return Floor(name, scored.success, scored.success_interval[1], graded, share)
+
+
+def wilson_of_share(share: float, n: int) -> float:
+    """Upper end for a mean in [0, 1], its sum rounded up to a count."""
+    return wilson(min(n, math.ceil(share * n)), n)[1]
+
+
+def names() -> tuple[str, ...]:
+    """All null policies."""
+    return (*NULL_POLICIES, RandomToolPolicy.name)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--episodes", type=int, default=1000)
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    print(f"| {'null policy':<20} | success | upper | graded | upper |")
+    print(f"|{'-' * 22}|---|---|---|---|")
+    over = []
+    for name in names():
+        scored = floor(name, arguments.episodes, arguments.split, arguments.seed)
+        print(scored, flush=True)
+        if max(scored.success_upper, scored.graded_upper) > LIMIT:
+            over.append(name)
+    if over:
+        sys.exit(f"above {LIMIT}: {', '.join(over)}")
+
+
+if __name__ == "__main__":
+    main()
