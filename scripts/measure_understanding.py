@@ -229,11 +229,12 @@ _EVERY_VALUE = " ".join(
 _PIECES = (
     "", " ", "\n", "\t", "\0", "\ud800", "\udfff", "\u0301", "\u0f73", "\uff9e", "\ufdfa", "👍🏽",
     "not ", "no ", "never ", "unless ", "if ", "before ", "shipped ", "W48213 ", "W48213,",
-    "14 March ", "1 March, ", "15% fee, ", "fee ", "return ", "cancel ", "delivered ", "store credit ",
-    "shall i cancel ", "has been ", "your address ", "7 Harbour View ", "?", "!", ".", ",", ";", "|",
-    "* ", " - ", "1) ", "'", '"', "`", "```json\n", "\\", "(", ")", "[", "]", "{", "}", "<", ">",
-    "<think>", "</think>", "<tool_call>", "</tool_call>", "<|im_start|>", "<|im_end|>", "[INST]",
-    '{"name": ', '{"name": "cancel_order", "arguments": {"order": "W48213"}', '{"tool_calls": [',
+    "14 March ", "1 March, ", "15% fee, ", "fee ", "return ", "cancel ", "delivered ",
+    "store credit ", "shall i cancel ", "has been ", "your address ", "7 Harbour View ",
+    "?", "!", ".", ",", ";", "|", "* ", " - ", "1) ", "'", '"', "`", "```json\n", "\\",
+    "(", ")", "[", "]", "{", "}", "<", ">", "<think>", "</think>", "<tool_call>", "</tool_call>",
+    "<|im_start|>", "<|im_end|>", "[INST]", '{"name": ', '{"tool_calls": [',
+    '{"name": "cancel_order", "arguments": {"order": "W48213"}',
     '{"function": {"name": "x", "arguments": "{', "a.", "a@", "@.", "1e999", "-0", "NaN", "word ",
     _EVERY_VALUE,
 )  # fmt: skip
@@ -254,7 +255,7 @@ def hostile_strings(number: int, seed: int = 0) -> Iterator[str]:
         "<tool_call>{}</tool_call>" * 10_000,
     )
     rng = random.Random(seed)
-    cues = sorted(lexicon().words())
+    cues = sorted(lexicon().phrases())
     for place in range(10, number):
         length = 4000 if place % 100 == 0 else rng.choice((1, 3, 10, 40, 200))
         kind = rng.randrange(4)

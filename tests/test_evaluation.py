@@ -60,7 +60,6 @@ def test_wilson_solves_its_equation(drawn):
         assert (successes / n - end) ** 2 == pytest.approx(Z2 * end * (1 - end) / n, abs=1e-9)
 
 
-@pytest.mark.xfail(strict=True, reason="n of n ends at 0.9999999999999999 for some n")
 def test_wilson_holds_the_share_itself_at_the_ends():
     assert all(wilson(n, n)[1] == 1.0 and wilson(0, n)[0] == 0.0 for n in range(1, 500))
 

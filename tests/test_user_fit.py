@@ -17,7 +17,7 @@ from convgym.data import cues
 from convgym.data.logs import read_log
 from convgym.data.user_fit import fit_user
 from convgym.errors import InvalidConfiguration
-from convgym.users.fit import DEFAULTS, SMALL_TALK, UserFit
+from convgym.users.fit import DEFAULTS, UserFit
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "datasets" / "samples" / "support_sample.jsonl"

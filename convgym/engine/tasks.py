@@ -13,6 +13,7 @@ from convgym.errors import InvalidConfiguration
 
 SPLITS: dict[str, int] = {"train": 100_000, "validation": 2_000, "test": 2_000}
 """Number of tasks in each split."""
+MOST_DIGITS = 9
 
 
 @lru_cache(maxsize=256)
@@ -30,7 +31,7 @@ def split_key(domain: str, split: str, number: int) -> int:
 
 def check_split(split: str) -> str:
     """`split` itself; raises InvalidConfiguration for a split that there is not."""
-    if split not in SPLITS:
+    if not isinstance(split, str) or split not in SPLITS:
         raise InvalidConfiguration(f"no split is called {split!r}; there are {', '.join(SPLITS)}")
     return split
 
@@ -38,10 +39,11 @@ def check_split(split: str) -> str:
 def parse_task_id(task_id: str) -> tuple[str, int]:
     """`"test-17"` → `("test", 17)`; raises InvalidConfiguration for anything else."""
     split, dash, number = task_id.rpartition("-") if isinstance(task_id, str) else ("", "", "")
-    if not dash or not (number.isascii() and number.isdigit()) or split not in SPLITS:
+    whole = number.isascii() and number.isdigit() and len(number) <= MOST_DIGITS
+    if not (dash and whole and split in SPLITS):
         raise InvalidConfiguration(
-            f"no task is called {task_id!r}; a task is named split-number, such as 'test-17', "
-            f"with a split among {', '.join(SPLITS)}"
+            f"no task is called {str(task_id)[:40]!r}; a task is named split-number, such as "
+            f"'test-17', with a split among {', '.join(SPLITS)}"
         )
     if not int(number) < SPLITS[split]:
         raise InvalidConfiguration(

@@ -83,6 +83,10 @@ def _choose(keyword: str, value: str, allowed: tuple[str, ...]) -> str:
     return value
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 class ConversationEnv(gym.Env[Any, Any]):
     """A conversation between an agent, which acts, and a simulated user.
 
@@ -118,9 +122,13 @@ class ConversationEnv(gym.Env[Any, Any]):
         if task_id is not None:
             parse_task_id(task_id)
         self._persona = named_persona(persona) if persona is not None else None
-        if not 0.0 < discount <= 1.0:
-            raise InvalidConfiguration(f"discount={discount} is outside (0, 1]")
-        if not (isinstance(max_turns, int) and 2 <= max_turns <= 200):
+        if not (_is_number(discount) and 0.0 < discount <= 1.0):
+            raise InvalidConfiguration(f"discount={discount!r} is not a number in (0, 1]")
+        if not isinstance(privileged, bool):
+            raise InvalidConfiguration(f"privileged={privileged!r} is not True or False")
+        if not (user is None or isinstance(user, str)):
+            raise InvalidConfiguration(f"user={user!r} is not the path of a fitted user, a str")
+        if not (_is_number(max_turns) and isinstance(max_turns, int) and 2 <= max_turns <= 200):
             raise InvalidConfiguration(f"max_turns={max_turns!r}; it takes 2 to 200 agent turns")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InvalidConfiguration(f"render_mode={render_mode!r} is not None, ansi or human")
@@ -149,7 +157,9 @@ class ConversationEnv(gym.Env[Any, Any]):
         self._episode: Episode | None = None
         self._grade: Grade | None = None
         self._lines: list[tuple[str, str]] = []
-        self._user_turns = 0
+        """(who, what) in order; who is "" for a user's turn not yet put into words."""
+        self._user_turns: list[UserTurn] = []
+        self._potential = 0.0
         self._message = ""
         self._policy = ""
 
@@ -194,15 +204,15 @@ class ConversationEnv(gym.Env[Any, Any]):
             self._run_key = int(self.np_random.integers(0, 2**64, dtype=np.uint64))
             self._episodes = 0
         key = keys.child(self._run_key, self._episodes)
-        self._episodes += 1
         split, number, user_key, wording_key = self._episode_keys(key, options or {})
         task = self._domain.task(split, number)
+        self._episodes += 1
         episode = Episode(task, user_key, wording_key, self._domain.layout.row())
         self._domain.open(episode, self._persona or draw_persona(user_key))
         self._engine.open(episode)
         self._episode = episode
         self._lines.clear()
-        self._user_turns = 0
+        self._user_turns.clear()
         self._grade = None
         self._potential = 0.0
         self._policy = ""
@@ -216,7 +226,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         unknown = set(options) - {"task_id", "user_seed", "wording_seed"}
         if unknown:
             raise InvalidConfiguration(
-                f"reset knows no option {sorted(unknown)[0]!r}; it takes task_id, user_seed and "
+                f"reset knows no option {min(unknown, key=str)!r}; it takes task_id, user_seed and "
                 "wording_seed"
             )
         task_id = options.get("task_id", self._task_id)
@@ -283,20 +293,19 @@ class ConversationEnv(gym.Env[Any, Any]):
 
     def _hear_user(self) -> None:
         """Note the user's turn; its words are made only when somebody reads them."""
-        episode = self._episode
-        assert episode is not None
-        if episode.user_turn is not None:
-            self._lines.append(("", ""))
-            self._last_user = (len(self._lines) - 1, episode.user_turn, self._user_turns)
-            self._user_turns += 1
-            if self._observation != "features":
-                self._write_user_line()
-
-    def _write_user_line(self) -> None:
         assert self._episode is not None
-        line, turn, index = self._last_user
-        text = self._domain.user_text(self._episode, turn, self._bank, index)
-        self._lines[line] = ("Customer", text)
+        turn = self._episode.user_turn
+        if turn is not None:
+            index = len(self._user_turns)
+            self._user_turns.append(turn)
+            features = self._observation == "features"
+            line = ("", str(index)) if features else ("Customer", self._in_words(index))
+            self._lines.append(line)
+
+    def _in_words(self, index: int) -> str:
+        """The user's `index`-th turn."""
+        assert self._episode is not None
+        return self._domain.user_text(self._episode, self._user_turns[index], self._bank, index)
 
     def _score(self, episode: Episode) -> tuple[float, dict[str, float]]:
         """The reward of this step and its terms."""
@@ -307,7 +316,8 @@ class ConversationEnv(gym.Env[Any, Any]):
         if self._reward == "success":
             return success, {"success": success}
         if self._reward == "graded":
-            return grade.graded, {"graded": grade.graded, "success": success}
+            graded = grade.progress if episode.truncated else grade.graded  # cut off, not closed
+            return graded, {"graded": graded, "success": success}
         # F = γ Φ(s') − Φ(s), with Φ = 0 where the episode has terminated (Ng et al., 1999).
         potential = 0.0 if episode.end and not episode.truncated else grade.progress
         shaping = self._discount * potential - self._potential
@@ -425,13 +435,12 @@ class ConversationEnv(gym.Env[Any, Any]):
         if self.render_mode is None or self._episode is None:
             return None
         lines = []
-        if self._lines and not self._lines[-1][0]:
-            self._write_user_line()
         for who, text in self._lines:
             if who == "Act":
                 who, text = "Agent", f"({self._domain.actions.names[int(text)]})"
-            if who:
-                lines.append(f"{who:>8}: {text}")
+            elif not who:
+                who, text = "Customer", self._in_words(int(text))
+            lines.append(f"{who:>8}: {text}")
         if self.render_mode == "human":
             print("\n".join(lines[-2:]))
             return None

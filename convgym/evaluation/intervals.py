@@ -19,7 +19,9 @@ def wilson(successes: int, n: int, z: float = _Z95) -> tuple[float, float]:
     spread = 1 + z * z / n
     centre = (share + z * z / (2 * n)) / spread
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / spread
-    return max(0.0, centre - half), min(1.0, centre + half)
+    low = 0.0 if successes == 0 else max(0.0, centre - half)
+    high = 1.0 if successes == n else min(1.0, centre + half)
+    return low, high
 
 
 def mean_interval(values: Sequence[float], z: float = _Z95) -> tuple[float, float]:

@@ -20,7 +20,8 @@ from convgym.evaluation.evaluate import Evaluation
 
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;
-color:#1c2733}h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.2rem;border-bottom:1px solid #d5dce3}
+color:#1c2733}h1{font-size:1.6rem}
+h2{font-size:1.2rem;margin-top:2.2rem;border-bottom:1px solid #d5dce3}
 table{border-collapse:collapse;font-size:.92rem}th,td{padding:.3rem .8rem;text-align:left;
 border-bottom:1px solid #e5eaee;font-variant-numeric:tabular-nums}th{background:#f2f5f7}
 pre{background:#f6f8fa;padding:1rem;overflow-x:auto;font-size:.85rem;white-space:pre-wrap}

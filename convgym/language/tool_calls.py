@@ -19,7 +19,9 @@ from typing import Any, NamedTuple
 MOST_CALLS = 8
 _THINK = re.compile(r"<think>.*?(?:</think>|\Z)|</think>", re.DOTALL | re.IGNORECASE)
 _TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL | re.IGNORECASE)
-_CONTROL = re.compile(r"<\|[^<>|]{0,40}\|>|\[/?INST\]|</?s>|</tool_call>|```(?:json)?", re.IGNORECASE)
+_CONTROL = re.compile(
+    r"<\|[^<>|]{0,40}\|>|\[/?INST\]|</?s>|</tool_call>|```(?:json)?", re.IGNORECASE
+)
 _CALL_LIKE = re.compile(r'\{\s*"(?:name|tool_calls|function|type|arguments|id|tool)"')
 _DECODER = json.JSONDecoder()
 

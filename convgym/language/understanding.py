@@ -10,6 +10,7 @@ What the concepts *mean* together is the domain's. Everything is linear in the t
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
@@ -63,10 +64,11 @@ class Sentence:
 
     def near(self, concept: str, place: int, reach: int) -> bool:
         """Whether `concept` stands up to `reach` tokens before `place`, nothing between."""
-        for start in reversed(self.places.get(concept, ())):
-            if start < place:
-                return place - start <= reach and _BREAKS.isdisjoint(self.tokens[start:place])
-        return False
+        starts = self.places.get(concept, [])
+        at = bisect_left(starts, place)
+        if not at or place - starts[at - 1] > reach:
+            return False
+        return _BREAKS.isdisjoint(self.tokens[starts[at - 1] : place])
 
     def word_before(self, words: frozenset[str], place: int, reach: int) -> bool:
         """Whether one of `words` stands up to `reach` tokens before `place`, nothing between."""
@@ -79,7 +81,7 @@ class Sentence:
 
 
 class Lexicon:
-    """Concepts by phrase: the longest phrase at each place wins and consumes its words.
+    """Concepts by phrase; a phrase inside a longer one does not count.
 
     A phrase is a few words in small letters without apostrophes; `can/may i/we -/please`
     stands for all eight ways to choose, `-` for nothing.
@@ -112,18 +114,17 @@ class Lexicon:
     def places(self, tokens: Sequence[str]) -> dict[str, list[int]]:
         """Start places of each concept in a list of tokens."""
         found: dict[str, list[int]] = {}
-        trie = self._trie
-        place, end = 0, len(tokens)
-        while place < end:
-            node, ahead, step, concepts = trie.get(tokens[place]), place + 1, 1, ()
+        trie, end, covered = self._trie, len(tokens), 0
+        for place, token in enumerate(tokens):
+            node, ahead = trie.get(token), place + 1
+            concepts: Sequence[str] = ()
             while node is not None:
-                if _END in node:
-                    concepts, step = node[_END], ahead - place
+                if ahead > covered and _END in node:
+                    concepts, covered = node[_END], ahead
                 node = node.get(tokens[ahead]) if ahead < end else None
                 ahead += 1
             for concept in concepts:
                 found.setdefault(concept, []).append(place)
-            place += step
         return found
 
     def read(self, text: str) -> list[Sentence]:

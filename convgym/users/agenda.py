@@ -104,6 +104,8 @@ class UserState:
 _TRAITS = ("patience", "openness", "accuracy", "assertiveness", "politeness")
 TRAIT_OF = tuple(_TRAITS.index(point.trait) for point in decisions.POINTS)
 
+_REFUSING = (acts.DENY, acts.OFFER)
+
 
 class AgendaUser:
     """Answers agent turns; one instance serves any number of episodes.
@@ -157,7 +159,8 @@ class AgendaUser:
         for act in heard or (Heard(acts.UNCLEAR),):
             if not state.closing:
                 self._reactions[act.kind](episode, state, act, out)
-        if any(act.kind in (acts.DENY, acts.OFFER) for act in heard) and state.denied:
+        done = state.closing or state.satisfied
+        if state.denied and not done and any(act.kind in _REFUSING for act in heard):
             self._face_refusal(episode, state, out)
         if state.satisfied and not state.closing:
             self._part(episode, state, out, content_before)

@@ -153,7 +153,8 @@ class BatchedAgendaUser:
         state.say(back, self._rung(state, back, state.knowledge.main_slot[back]))
         for one, at in by_kind(kind):
             self._reactions[one](state, rows[at], argument[at], verdict[at])
-        refused = ((kind == acts.DENY) | (kind == acts.OFFER)) & (state.denied[rows] > 0)
+        done = (state.closing | state.satisfied)[rows]
+        refused = ((kind == acts.DENY) | (kind == acts.OFFER)) & (state.denied[rows] > 0) & ~done
         self._face_refusal(state, rows[refused])
         parting = rows[state.satisfied[rows] & ~state.closing[rows]]
         self._part(state, parting, content_before[parting])

@@ -49,7 +49,7 @@ BUILT_IN: dict[str, Persona] = {
 
 def named_persona(name: str) -> Persona:
     """The built-in persona called `name`; raises InvalidConfiguration for another name."""
-    if name not in BUILT_IN:
+    if not isinstance(name, str) or name not in BUILT_IN:
         raise InvalidConfiguration(
             f"no persona is called {name!r}; the built-in ones are {', '.join(BUILT_IN)}"
         )

@@ -14,9 +14,33 @@ from convgym.language.understanding import Sentence
 LATE = "late"
 """A refusal that says only that it is too late; what for is what the customer asked."""
 
-_AWAITING = frozenset("once when until till before after unless upon soon moment minute if".split())
+_AWAITING = frozenset(
+    "once when while until till before after unless upon soon moment minute if".split()
+)
 _GROUNDS = ("processing", "packed", "shipped", "delivered")
 Around = Sequence[Sentence]
+
+
+# The words between a subject and its participle, and those that make a plan of it.
+_GROUP = frozenset(
+    "been being have has had is are was were am now just already also all successfully "
+    "officially fully safely currently still got get gotten its thats theyre".split()
+)
+_PLANNED = frozenset(
+    "be will would shall should can could may might must to ill well id wed youll youd itll "
+    "theyll cannot cant wont lets let ask after before by".split()
+)
+_WANTING = frozenset("want wanted wants like likes need needs prefer wish".split())
+
+
+def is_planned(s: Sentence, place: int) -> bool:
+    """The participle at `place` is willed or expected: "will be", "to have been", "want it"."""
+    at = place - 1
+    while at >= 0 and s.tokens[at] in _GROUP:
+        at -= 1
+    if at >= 0 and s.tokens[at] in _PLANNED:
+        return True
+    return at == place - 1 and s.word_before(_WANTING, place, 6)
 
 
 def awaited(s: Sentence, place: int) -> bool:
@@ -39,6 +63,8 @@ def refusal(s: Sentence, around: Around) -> str:
 
 def _blocked(s: Sentence, around: Around) -> bool:
     """It says that something cannot be, or only under what is not so."""
+    if s.has("over") and s.has("cancel", "address") and not s.has("created", "changed"):
+        return True
     if s.has("unable") or (s.has("shut") and s.has("address", "changed", "cancel", "return")):
         return True
     return s.has("only") and (
@@ -92,6 +118,8 @@ def _is_undelivered(s: Sentence) -> bool:
         return True
     if s.has("undelivered"):
         return s.has("delivered", "arrival") or "undelivered" in s.tokens
+    if any(is_planned(s, place) for place in s.at("delivered")):
+        return True
     return any(
         s.near("negation", place, 5) or awaited(s, place) or s.tokens[place + 1 :] == ["no"]
         for place in s.at("delivered", "arrival")
@@ -129,4 +157,5 @@ def comes_later(s: Sentence, before: Around) -> bool:
     if s.has("later") or any(awaited(s, place) for place in arrives):
         return True
     follows = s.has("sequence") or any(n.has("offer") for n in before[:-1])
-    return follows and bool(arrives or any(n.has("arrival", "delivered") for n in last))
+    arrives += s.at("take_in")
+    return follows and bool(arrives or any(n.has("arrival", "delivered", "take_in") for n in last))

@@ -170,6 +170,10 @@ def draw_task(split: str, number: int) -> Task:
         decision = Decision(REFUSE, "unverified")
     else:
         decision = rules.decide(workflow, facts, parameters)
+    # Two orders of one item: the customer who knows only the item must be asked for the date.
+    first = customer * ORDERS_EACH
+    twins = shop.item[first : first + ORDERS_EACH].count(shop.item[order]) > 1
+    length = _oracle_length(workflow, decision, parameters["auth_level"], knowledge, twins)
     return Task(
         task_id=f"{split}-{number}",
         split=split,
@@ -184,16 +188,19 @@ def draw_task(split: str, number: int) -> Task:
         decision=decision,
         fee=rules.RULES.term("fee", facts, parameters),
         channel=rules.RULES.term("channel", facts, parameters),
-        oracle_length=_oracle_length(workflow, decision, parameters["auth_level"], knowledge),
+        oracle_length=length,
     )
 
 
-def _oracle_length(workflow: int, decision: Decision, factors: int, knowledge: int) -> int:
+def _oracle_length(
+    workflow: int, decision: Decision, factors: int, knowledge: int, twins: bool
+) -> int:
     """E-mail asked and found, postcode asked and verified, order asked, listed and read,
     then the workflow's own acts."""
     if decision.reason == "unverified":
         return 7  # ask, find, ask, verify, ask, verify, refuse
     steps = 2 + 2 * (factors == 2) + 3 - (knowledge == KNOWS_ID)
+    steps += twins and knowledge == KNOWS_ITEM
     if decision.effect == REFUSE:
         return steps + 1 + bool(decision.alternative)
     if decision.effect != ALLOW:

@@ -21,10 +21,12 @@ from convgym.domains.customer_service.refusals import (
     Around,
     awaited,
     comes_later,
+    is_planned,
     offers,
     offers_credit,
     refusal,
 )
+from convgym.domains.customer_service.reports import place_named, reported
 from convgym.domains.customer_service.world import MONTHS
 from convgym.language.understanding import Lexicon, Sentence
 
@@ -33,29 +35,20 @@ __all__ = ["LATE", "STATUS", "Claim", "lexicon", "read_speech"]
 LONGEST_CACHED = 1024
 REACH = 4
 """Sentences to either side that can complete what one leaves open, as in a bulleted reply."""
+MOST_REASONS = 2
+"""A reply that refuses for more reasons than this says whatever fits, and refuses nothing."""
 STATUS = ("processing", "packed", "shipped", "delivered")
 """Names of the stages of an order, in their order."""
 
 _MONTH = {month.lower(): month for month in MONTHS}
 _MONTH.update({month.lower()[:3]: month for month in MONTHS})
-_STREETS = frozenset("street avenue road lane view close drive way court place square".split())
 _MENTIONS = frozenset("thanks thank for this with".split())
-_WANTING = frozenset("want wanted wants like likes need needs prefer wish".split())
+_GIVING = frozenset("take taking send sending bring ship accept give hand mail".split())
+_ABOUT = frozenset("about information know whether sure mention".split())
 _NO_LONGER = frozenset(("longer",))
 _PERFECT = frozenset("has have been was were ive weve will".split())
-_SAME_FORM = frozenset(("set", "put", "made"))
-"""Participles that look like the infinitive."""
 _SLOT_CUES = ("email", "postcode", "order_slot", "reason", "new_address", "address", "name_noun")
-_ASKED_PAST = frozenset("did have has was were had".split())
-# The words between a subject and its participle, and those that make a plan of it.
-_GROUP = frozenset(
-    "be been being have has had is are was were am now just already also all successfully "
-    "officially fully safely currently still got get gotten its thats theyre".split()
-)
-_PLANNED = frozenset(
-    "will would shall should can could may might must to ill well id wed youll youd itll "
-    "theyll cannot cant wont lets let ask after before by".split()
-)
+_NO_PROPOSAL = frozenset("did have has was were had what which why where who how when".split())
 
 
 class Claim(NamedTuple):
@@ -95,11 +88,21 @@ def _read(text: str) -> tuple[Claim, ...]:
     sentences = lexicon().read(text)
     claims: list[Claim] = []
     order = ""
+    for sentence in sentences:
+        _mark_return(sentence)
     for place, sentence in enumerate(sentences):
         order = _order_named(sentence) or order
         before = sentences[max(0, place - REACH) : place]
         _read_sentence(sentence, before, sentences[place + 1 : place + 1 + REACH], order, claims)
     return tuple(dict.fromkeys(_weighed(claims)))
+
+
+def _mark_return(s: Sentence) -> None:
+    """"Take the headphones back" is a return, whatever stands between."""
+    if "back" in s.tokens and not s.has("return", "refund", "original", "credit"):
+        place = s.tokens.index("back")
+        if s.word_before(_GIVING, place, 7):
+            s.places["return"] = [place]
 
 
 def _weighed(claims: list[Claim]) -> list[Claim]:
@@ -110,7 +113,7 @@ def _weighed(claims: list[Claim]) -> list[Claim]:
     dropped = set()
     if retry:
         dropped.add(("deny", "unverified"))  # another try is no refusal
-    if len(refused) > 2:
+    if len(refused) > MOST_REASONS:
         dropped |= {("deny", reason) for reason in refused}  # whatever fits
     if len(asked) > 1:
         dropped |= {("confirm", write) for write in asked}  # a yes to which?
@@ -127,6 +130,10 @@ def _read_sentence(
     confirms = "" if asked else _confirms(s, before)
     if confirms:
         out.append(Claim("confirm", confirms, order=order))
+    elif _asks_more(s):
+        out.append(Claim("ask", "more"))
+    elif s.has("ask_intent") or (_requests(s) and s.has("matter") and not asked):
+        out.append(Claim("ask_intent"))
     reason = ""
     if not (s.question or unsure or _conditional(s)):
         reason = refusal(s, [*reversed(before), *after])
@@ -139,7 +146,7 @@ def _read_sentence(
             _tells_date(s, order, out)
         _tells_terms(s, before, out)
         if not reason and not confirms:
-            out += [Claim("done", write, order=order) for write in _reports(s, before)]
+            out += [Claim("done", write, order=order) for write in reported(s, before)]
     elif s.has("sorry"):
         out.append(Claim("apologise"))
     if not (s.has("quote") or confirms):
@@ -165,15 +172,6 @@ def _order_named(s: Sentence) -> str:
     return named[0][1] if named else ""
 
 
-def _place_named(s: Sentence) -> bool:
-    """A street with its number: "7 Harbour View"."""
-    tokens = s.tokens
-    return any(
-        token in _STREETS and any(word.isdigit() for word in tokens[max(0, place - 3) : place])
-        for place, token in enumerate(tokens)
-    )
-
-
 def _short(s: Sentence) -> bool:
     return len(s.tokens) <= 4
 
@@ -182,13 +180,9 @@ def _short(s: Sentence) -> bool:
 
 
 def _small_talk(s: Sentence, out: list[Claim]) -> None:
-    closes = s.has("bye") or _wishes_well(s)
+    closes = any(not awaited(s, place) for place in s.at("bye")) or _wishes_well(s)
     if s.has("hello") and not closes:
         out.append(Claim("greet"))
-    if _asks_more(s):
-        out.append(Claim("ask", "more"))
-    elif s.has("ask_intent") or (_requests(s) and s.has("matter")):
-        out.append(Claim("ask_intent"))
     if closes:
         out.append(Claim("close"))
 
@@ -218,10 +212,12 @@ def _asks(s: Sentence, before: Around, after: Around, out: list[Claim]) -> bool:
     requested = _requests(s) or (s.leads and not after[0].has(*_SLOT_CUES))
     if not requested and len(s.tokens) <= 14 and _PERFECT.isdisjoint(s.tokens):
         requested = any(n.has("request") for n in (*before[-2:], *after[:2]))
-    if not (requested or _short(s)):
+    again = any(n.has("retry") and _requests(n) for n in after[:1])
+    if not (requested or again or _short(s)):
         return False
-    if not s.question and s.has("verify", "claimed", "postcode") and s.has("failed", "unable"):
-        return False  # it did not match
+    mismatch = s.has("verify", "claimed", "postcode") and s.has("failed", "unable")
+    if mismatch and not (s.question or again):
+        return False
     slots = [slot for slot in ("email", "postcode") if s.has(slot) and not _told_about(s, slot)]
     if requested and not s.has("unable") and _asks_reason(s):
         slots.append("reason")
@@ -236,7 +232,7 @@ def _asks(s: Sentence, before: Around, after: Around, out: list[Claim]) -> bool:
 
 def _told_about(s: Sentence, slot: str) -> bool:
     """A slot that is talked about, not asked for: "thanks for your email"."""
-    return not _requests(s) and s.word_before(_MENTIONS, s.at(slot)[0], 2)
+    return not _requests(s) and s.word_before(_MENTIONS, s.at(slot)[0], 3)
 
 
 def _asks_reason(s: Sentence) -> bool:
@@ -244,7 +240,7 @@ def _asks_reason(s: Sentence) -> bool:
 
 
 def _asks_address(s: Sentence, requested: bool, before: Around) -> bool:
-    if _place_named(s) or any(_place_named(n) for n in before[-1:]):
+    if place_named(s) or any(place_named(n) for n in before[-1:]):
         return False
     if s.has("confirm", "confirm_question") and s.has("cancel", "return", "changed", "stored"):
         return False
@@ -269,7 +265,9 @@ def _confirms(s: Sentence, before: Around) -> str:
         return ""
     if s.has("reason", "email", "postcode", "pickup", "credit", "other", "hedge", "quote"):
         return ""
-    if s.tokens[0] in _ASKED_PAST and not strong:
+    if "keep" in s.tokens:
+        return ""  # "keep it or cancel it" is no question for a yes
+    if s.tokens[0] in _NO_PROPOSAL and not strong:
         return ""
     write = _write_named(s)
     if not strong and write and not (s.has("confirm_question") or _order_named(s)):
@@ -277,7 +275,7 @@ def _confirms(s: Sentence, before: Around) -> str:
     if not strong and not write and not s.has("confirm_question"):
         return ""
     for earlier in reversed(before):
-        if write or earlier.has("created", "cancelled") and earlier.has("passive"):
+        if write or (earlier.has("created", "cancelled") and earlier.has("passive")):
             break
         if not earlier.has("unable", "later", "reason", "pickup", "sequence"):
             write = _write_named(earlier)
@@ -290,22 +288,12 @@ def _write_named(s: Sentence) -> str:
     if any(not s.near("negation", place, 5) for place in s.at("cancel", "cancelled")):
         if not s.has("address"):
             return "cancel"
-    if _place_named(s) or (s.has("address", "new_address") and s.has("changed", "stored")):
+    if place_named(s) or (s.has("address", "new_address") and s.has("changed", "stored")):
         return "address"
     return "return" if s.has("return") else ""
 
 
 # -- assertions ------------------------------------------------------------------------------------
-
-
-def _is_planned(s: Sentence, place: int) -> bool:
-    """The participle at `place` is willed or expected: "will be", "to have been", "want it"."""
-    at = place - 1
-    while at >= 0 and s.tokens[at] in _GROUP:
-        at -= 1
-    if at >= 0 and s.tokens[at] in _PLANNED:
-        return True
-    return at == place - 1 and s.word_before(_WANTING, place, 6)
 
 
 def _tells_status(s: Sentence, order: str, out: list[Claim]) -> None:
@@ -317,7 +305,7 @@ def _tells_status(s: Sentence, order: str, out: list[Claim]) -> None:
                 continue
             if s.tokens[place + 1 :] == ["no"]:
                 continue
-            if _is_planned(s, place) or awaited(s, place):
+            if is_planned(s, place) or awaited(s, place):
                 continue
             out.append(Claim("inform", "status", stage, _subject(s, place) or order))
 
@@ -375,9 +363,12 @@ def _tells_terms(s: Sentence, before: Around, out: list[Claim]) -> None:
     out += charged
     if not charged and (s.has("no_fee") or _fee_denied(s)):
         out.append(Claim("inform", "fee", "0"))
+    ways = s.at("original", "credit")
+    if ways and "or" in s.tokens[min(ways) : max(ways)] and s.has("original"):
+        return  # one of the two
     for channel in ("original", "credit"):
         places = s.at(channel)
-        if not places or s.near("negation", places[0], 5):
+        if not places or s.near("negation", places[0], 5) or s.near("unable", places[0], 5):
             continue
         if channel == "credit" and offers_credit(s, before):
             continue
@@ -389,72 +380,10 @@ def _tells_terms(s: Sentence, before: Around, out: list[Claim]) -> None:
 def _fee_denied(s: Sentence) -> bool:
     """A "not" up to six words before "fee", or four after."""
     for place in s.at("fee"):
+        if s.word_before(_ABOUT, place, 4):
+            continue
         if s.near("negation", place, 6) or s.near("unable", place, 6):
             return True
         if any(place < at <= place + 4 for at in s.at("negation")):
             return True
     return False
-
-
-# -- writes reported as done -----------------------------------------------------------------------
-
-_TOPICS = ("return", "cancel", "address", "new_address", "refund", "fee", "no_fee", "reason", "credit")
-
-
-def _reports(s: Sentence, before: Around) -> list[str]:
-    """Writes that are said to be done, in the past or the passive, not promised."""
-    found = []
-    managed = [p for p in s.at("managed") if not s.near("negation", p, 3)]
-    topics = {_topic(s, place) for place in s.at("created") if _is_past(s, place)}
-    if any(_is_past(s, p) and not _is_attributive(s, p) for p in s.at("cancelled")):
-        found.append("cancel")
-    elif "cancel" in topics or (managed and s.has("cancel")):
-        found.append("cancel")
-    if "return" in topics or (managed and s.has("return")):
-        found.append("return")
-    if _address_changed(s, before, bool(managed)):
-        found.append("address")
-    return found
-
-
-def _topic(s: Sentence, place: int) -> str:
-    """What is done at `place`: the first topic of its clause, else the first that follows."""
-    begin = len(s.tokens) - s.tokens[::-1].index(",") if "," in s.tokens[:place] else 0
-    if "," in s.tokens[:place]:
-        begin = place - s.tokens[:place][::-1].index(",")
-    told = sorted((at, concept) for concept in _TOPICS for at in s.places.get(concept, ()))
-    inside = [concept for at, concept in told if begin <= at < place]
-    after = [concept for at, concept in told if at >= place]
-    earlier = [concept for at, concept in told if at < begin]
-    return next(iter((*inside, *after, *earlier)), "")
-
-
-def _is_past(s: Sentence, place: int) -> bool:
-    """Done, not to be done: no "not", "cannot" or "will" that reaches `place`."""
-    if s.near("negation", place, 4) or s.near("unable", place, 5) or awaited(s, place):
-        return False
-    if s.tokens[place] in _SAME_FORM and not (_short(s) or s.near("passive", place, 4)):
-        return False
-    return not _is_planned(s, place)
-
-
-def _is_attributive(s: Sentence, place: int) -> bool:
-    """"the cancelled order" reports nothing."""
-    return s.tokens[place + 1 : place + 2] in (["order"], ["item"]) and s.word_before(
-        frozenset(("the", "a", "your", "any")), place, 1
-    )
-
-
-def _address_changed(s: Sentence, before: Around, managed: bool) -> bool:
-    changed = [p for p in s.at("changed", "stored") if _is_past(s, p)]
-    if _place_named(s):
-        changed += [p for p in s.at("created") if _is_past(s, p)]
-        said_done = any(n.has("created") and len(n.tokens) <= 3 for n in before[-1:])
-        return bool(changed or managed or said_done or s.has("routed")) and not s.has("confirm")
-    if not s.has("address", "new_address"):
-        return False
-    first = min(s.at("address", "new_address"))
-    return (managed and s.has("changed")) or any(
-        s.tokens[p].endswith(("ed", "set")) and (s.near("passive", p, 4) or first < p)
-        for p in changed
-    )

@@ -1,0 +1,89 @@
+"""Writes that a reply says are done: cancelled, a return created, an address changed.
+
+Said to be done is what stands in the past or the passive ("has been", "I have", a bare
+participle), not what is promised, wanted, possible or denied.
+"""
+
+from __future__ import annotations
+
+from convgym.domains.customer_service.refusals import Around, awaited, is_planned
+from convgym.language.understanding import Sentence
+
+_TOPICS = (
+    "return", "cancel", "address", "new_address", "refund", "fee", "no_fee", "reason", "credit",
+)  # fmt: skip
+"""What a participle can be about: "the refund is made" reports no return."""
+_SAME_FORM = frozenset(("set", "put", "made"))
+"""Participles that look like the infinitive, or may stand before a plain noun."""
+_ARTICLES = frozenset(("the", "a", "your", "any"))
+_STREETS = frozenset("street avenue road lane view close drive way court place square".split())
+
+
+def place_named(s: Sentence) -> bool:
+    """A street with its number: "7 Harbour View"."""
+    tokens = s.tokens
+    return any(
+        token in _STREETS and any(word.isdigit() for word in tokens[max(0, place - 3) : place])
+        for place, token in enumerate(tokens)
+    )
+
+
+def reported(s: Sentence, before: Around) -> list[str]:
+    """The writes that this sentence reports."""
+    managed = any(not s.near("negation", place, 3) for place in s.at("managed"))
+    topics = {_topic(s, place) for place in s.at("created") if _is_past(s, place)}
+    if any(_is_past(s, p) and not _is_attributive(s, p) for p in s.at("cancelled")):
+        topics.add("cancel")
+    found = [
+        write
+        for write in ("cancel", "return")
+        if write in topics or (managed and s.has(write))
+    ]
+    return [*found, "address"] if _address_changed(s, before, managed) else found
+
+
+def _topic(s: Sentence, place: int) -> str:
+    """What is done at `place`: the first topic of its clause, else the first that follows."""
+    told = sorted((at, concept) for concept in _TOPICS for at in s.places.get(concept, ()))
+    commas = [at for at, token in enumerate(s.tokens[:place]) if token == ","]
+    begin = commas[-1] if commas else 0
+    inside = [concept for at, concept in told if begin <= at < place]
+    after = [concept for at, concept in told if at >= place]
+    return next(iter((*inside, *after, *(concept for _, concept in told))), "")
+
+
+def _is_past(s: Sentence, place: int) -> bool:
+    """Done, not to be done: no "not", "cannot" or "will" that reaches `place`."""
+    if s.near("negation", place, 4) or s.near("unable", place, 5) or awaited(s, place):
+        return False
+    if s.tokens[place] in _SAME_FORM and len(s.tokens) > 4 and not s.near("passive", place, 4):
+        return False
+    return not is_planned(s, place)
+
+
+def _is_attributive(s: Sentence, place: int) -> bool:
+    """"the cancelled order" reports nothing."""
+    noun = s.tokens[place + 1 : place + 2]
+    return noun in (["order"], ["item"]) and s.word_before(_ARTICLES, place, 1)
+
+
+def _address_changed(s: Sentence, before: Around, managed: bool) -> bool:
+    changed = [place for place in s.at("changed", "stored") if _is_past(s, place)]
+    if place_named(s):
+        return not s.has("confirm") and (
+            bool(changed or managed)
+            or s.has("routed")
+            or (s.has("address") and "now" in s.tokens)
+            or any(_is_past(s, place) for place in s.at("created"))
+            or any(n.has("created") and len(n.tokens) <= 3 for n in before[-1:])
+        )
+    if not s.has("address", "new_address"):
+        return False
+    if managed and s.has("changed"):
+        return True
+    # "The address was updated" and "we have updated it", but not "the updated address".
+    first = min(s.at("address", "new_address"))
+    return any(
+        s.tokens[p].endswith(("ed", "set")) and (s.near("passive", p, 4) or first < p)
+        for p in changed
+    )

@@ -1,0 +1,284 @@
+"""Free text understood: words to acts and back, what asserts nothing, and what it never does."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+
+import convgym  # noqa: F401  registers the environments
+from convgym.domains.customer_service import cells
+from convgym.domains.customer_service.rules import DENIALS
+from convgym.domains.customer_service.understanding import read_speech
+from convgym.domains.customer_service.vocabulary import ACTIONS, FACT_FEE, FACTS
+from convgym.domains.customer_service.wording import agent_banks, agent_text
+from convgym.engine import acts
+from convgym.language.understanding import MOST_TOKENS, Lexicon
+from convgym.policies.scripted import OraclePolicy
+
+ENVIRONMENT = "ConvGym/CustomerService-v0"
+SCRIPT = Path(__file__).parents[1] / "scripts" / "measure_understanding.py"
+
+
+@pytest.fixture(scope="module")
+def measure():
+    """The script that measures understanding; its sets and generators serve here too."""
+    spec = importlib.util.spec_from_file_location("measure_understanding", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def labels(text):
+    return [str(claim) for claim in read_speech(text)]
+
+
+def played(task, stop=lambda info: False):
+    """The environment of one task, played by the oracle in acts until `stop`; yields each step."""
+    env = gym.make(ENVIRONMENT, action="act", observation="features")
+    observation, info = env.reset(seed=task, options={"task_id": f"train-{task}"})
+    policy, over = OraclePolicy(), False
+    policy.reset(task)
+    while not over:
+        yield env.unwrapped, info
+        if stop(info):
+            return
+        action, _ = policy.predict(observation, action_masks=info["action_mask"])
+        observation, _, terminated, truncated, info = env.step(action)
+        over = terminated or truncated
+
+
+def after_the_read(task):
+    """Desk and episode where the oracle has just read the order."""
+    *_, (env, _) = played(task, lambda info: '"status"' in info["tool_results"])
+    return env._domain, env._episode
+
+
+# -- acts to words and back ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", range(12))
+def test_an_act_in_words_is_understood_as_that_act(task):
+    """parse(render(act)) == act, for every legal act of speech along a conversation."""
+    bank = agent_banks()["train"]
+    for env, info in played(task):
+        desk, episode = env._domain, env._episode
+        if not episode.belief[cells.READ_ANY]:
+            continue
+        view = desk.view(episode)
+        for number, action in enumerate(ACTIONS.actions):
+            if action.kind >= acts.FIRST_TOOL or not info["action_mask"][number]:
+                continue
+            if action.kind == acts.TELL and FACTS[action.argument] == "fee":
+                if action.value != (view["policy"]["fee"] > 0):
+                    continue  # "a fee of 0 %" is no fee
+            (meant,) = desk.turn(episode, number).said
+            drawn = (number * 7 + episode.turn) * 536870912 % 2**32
+            text = agent_text(number, view, bank, drawn)
+            understood = desk.understand(episode, text).said
+            claims = [said._replace(claim=meant.claim) for said in understood]
+            assert meant in claims, text
+            assert all(s.claim in (acts.KNOWN, acts.TRUE) for s in understood if s in (meant,))
+
+
+def test_every_train_wording_is_read_as_what_it_is(measure):
+    assert list(measure.misread(agent_banks()["train"])) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "bank", "floor"),
+    [
+        ("development_phrases.toml", "development", 0.97),
+        ("foreign_styles.toml", "terse", 0.95),
+        ("foreign_styles.toml", "chatty", 0.95),
+        ("foreign_styles.toml", "bulleted", 0.95),
+    ],
+)
+def test_other_wordings_are_understood(measure, file, bank, floor):
+    phrases = measure.read_banks(measure.DATA / file)[bank]
+    n = measure.size(phrases)
+    assert 1 - len(list(measure.misread(phrases))) / n >= floor
+
+
+def test_labelled_replies_are_read_exactly(measure):
+    rows = measure.labelled(measure.DATA / "utterances.jsonl")
+    assert sum(wanted == read for wanted, read, _ in rows) / len(rows) >= 0.95
+
+
+def test_a_policy_in_words_reaches_what_it_reaches_in_acts(measure):
+    shares = measure.conversations({"train": agent_banks()["train"]}, 30, 0)["train"]
+    assert all(same >= 29 for same, _ in shares.values()), shares
+
+
+# -- what asserts nothing --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "W48213 has not been shipped yet.",
+        "It hasn't been cancelled.",
+        "If it has shipped, I cannot cancel it.",
+        "Has it been delivered?",
+        "You said that it was delivered on 2 March.",
+        "It might be shipped by now.",
+        "Once it has been delivered, you will get an e-mail.",
+        "Orders can only be cancelled while they are being processed.",
+        "I will cancel it now.",
+        "I am going to change the address to 7 Harbour View, Leith.",
+        "I am processing your cancellation now.",
+        "I'm sorry that the item arrived damaged.",
+        "Your order was placed on 3 March.",
+        "You have until 14 March to return it.",
+        "I don't have any information about a fee.",
+        "Refunds go to the original payment method or are paid as store credit.",
+        "It was delivered 12 days ago, which is within the 30-day return window.",
+        "Unfortunately I cannot share any details until you are verified.",
+        "Do you want to keep the order or cancel it?",
+    ],
+)
+def test_nothing_is_claimed_refused_or_proposed(text):
+    weighty = ("confirm", "done", "deny", "offer", "close")
+    claimed = [label for label in labels(text) if label.startswith(weighty)]
+    told = [label for label in labels(text) if label.startswith("inform")]
+    assert claimed == []
+    assert told in ([], ["inform(status=delivered)"]) and (not told or "12 days" in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("It isn't packed, it's being processed.", ["inform(status=processing)"]),
+        ("The fee isn't 15%, it's 10%.", ["inform(fee=10)"]),
+        ("It wasn't delivered on 9 March, the new date is 14 March.", ["inform(eta=14 March)"]),
+        ("We don't refund in store credit, it goes back to your card.",
+         ["inform(channel=original)"]),
+        ("W48213 is shipped, W51977 is delivered.",
+         ["inform(status=shipped)", "inform(status=delivered)"]),
+        ("The postcode does not match. Could you check it and tell me again?", ["ask(postcode)"]),
+        ("Shall I cancel it? Or shall I return it?", []),
+    ],
+)  # fmt: skip
+def test_what_is_said_beside_a_denial_counts(text, expected):
+    assert labels(text) == expected
+
+
+def test_two_orders_in_one_sentence_keep_their_own_status():
+    claims = read_speech("W48213 is shipped, W51977 is delivered.")
+    assert [(claim.order, claim.value) for claim in claims] == [
+        ("W48213", "shipped"),
+        ("W51977", "delivered"),
+    ]
+
+
+def test_refusing_for_every_reason_refuses_nothing():
+    everything = (
+        "I can't cancel it. The return window is over. It's final sale. Your identity is not "
+        "verified. I can't change the address either."
+    )
+    assert not [label for label in labels(everything) if label.startswith("deny")]
+
+
+# -- claims against the world ----------------------------------------------------------------------
+
+
+def claims_of(desk, episode, text):
+    return {said.claim for said in desk.understand(episode, text).said if said.kind == acts.TELL}
+
+
+def test_a_status_is_unsupported_before_the_read_and_true_or_false_after_it():
+    opening = next(played(3))[0]
+    assert claims_of(opening._domain, opening._episode, "Your order is shipped.") == {
+        acts.UNSUPPORTED
+    }
+    desk, episode = after_the_read(3)
+    verdicts = [
+        claims_of(desk, episode, f"Your order {text}.")
+        for text in ("is being processed", "is packed", "is shipped", "has been delivered")
+    ]
+    assert sorted(verdicts, key=str) == sorted([{acts.TRUE}, *[{acts.FALSE}] * 3], key=str)
+
+
+def test_a_fee_that_the_policy_does_not_know_is_false():
+    desk, episode = after_the_read(3)
+    fee = episode.desk.parameters["fee"]
+    (said,) = desk.understand(episode, f"A restocking fee of {fee + 7}% applies.").said
+    assert said.argument == FACT_FEE and said.claim == acts.FALSE
+
+
+def test_saying_done_before_the_deed_is_false():
+    desk, episode = after_the_read(3)
+    (said,) = desk.understand(episode, "Your order has been cancelled.").said
+    assert said == acts.Said(acts.REPORT_DONE, claim=acts.FALSE)
+
+
+@pytest.mark.parametrize(
+    ("wants", "reason"), [("cancel", "not_cancellable"), ("address", "already_shipped")]
+)
+def test_too_late_means_what_the_customer_asked_for(wants, reason):
+    desk, episode = after_the_read(3)
+    for workflow, cell in zip(("status", "cancel", "return", "address"), cells.WANTS, strict=True):
+        episode.belief[cell] = workflow == wants
+    said = desk.understand(episode, "Too late, it is packed already.").said
+    assert acts.Said(acts.DENY, DENIALS.index(reason)) in said
+
+
+def test_speech_without_meaning_is_unclear():
+    desk, episode = after_the_read(3)
+    assert desk.understand(episode, "Nice weather today.").said == (acts.Said(acts.UNCLEAR),)
+    assert desk.understand(episode, "").said == ()
+
+
+# -- what speech never does ------------------------------------------------------------------------
+
+
+def test_attacks_change_nothing(measure):
+    found = measure.attacked(measure.attacks(measure.DATA / "attacks.jsonl"), 1, 0)
+    assert found.pop("episodes") > 100
+    assert not any(found.values()), found
+
+
+def test_hostile_strings_neither_raise_nor_succeed(measure):
+    env = gym.make(ENVIRONMENT, privileged=True)
+    over, episode = True, 0
+    for text in measure.hostile_strings(2000):
+        if over:
+            env.reset(seed=episode)
+            episode += 1
+        _, _, terminated, truncated, info = env.step(text)
+        over = terminated or truncated
+        assert not info["success"]
+        assert json.loads(info["privileged"])["diff"] == []
+
+
+def test_only_the_first_words_of_a_long_reply_are_read():
+    padding = "well " * MOST_TOKENS
+    assert labels("Goodbye. " + padding) == ["close"]
+    assert labels(padding + ". Goodbye.") == []
+
+
+# -- the lexicon -----------------------------------------------------------------------------------
+
+
+def test_patterns_are_spelled_out():
+    lexicon = Lexicon({"ask": ["can/may i -/please go"]})
+    assert sorted(lexicon.phrases()) == [
+        "can i go", "can i please go", "may i go", "may i please go",
+    ]  # fmt: skip
+
+
+def test_a_phrase_inside_a_longer_one_does_not_count_but_an_overlapping_one_does():
+    lexicon = Lexicon({"no_fee": ["no fee"], "fee": ["fee"], "offer": ["i may"], "no": ["may not"]})
+    assert lexicon.places("no fee".split()) == {"no_fee": [0]}
+    assert lexicon.places("i may not".split()) == {"offer": [0], "no": [1]}
+
+
+def test_a_question_that_hangs_on_a_statement_is_read_apart():
+    lexicon = Lexicon({})
+    statement, question = lexicon.read("I have now looked at your order, shall I cancel it?")
+    assert statement.leads and not statement.question and question.question
+    (whole,) = lexicon.read("I have now looked at your order, is that right?")
+    assert whole.question

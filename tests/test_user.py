@@ -1,0 +1,561 @@
+"""What the simulated user never does, whatever the agent does; and that its choices are logged."""
+
+import math
+from collections import Counter, defaultdict
+from dataclasses import astuple
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from convgym.domains.customer_service import cells, rules
+from convgym.domains.customer_service.desk import CustomerServiceDesk, knowledge
+from convgym.domains.customer_service.tasks import draw_task
+from convgym.domains.customer_service.vocabulary import ACTIONS, USER_ACTS, U
+from convgym.engine import acts
+from convgym.engine.acts import FIRST_TOOL, AgentTurn, Said, UserTurn
+from convgym.engine.engine import Engine
+from convgym.engine.episode import Episode
+from convgym.engine.keys import USER, below, draw
+from convgym.engine.rules import ALLOW
+from convgym.errors import InvalidConfiguration
+from convgym.policies.scripted import OraclePolicy
+from convgym.users import decisions
+from convgym.users.agenda import MOST_DISPUTES, AgendaUser
+from convgym.users.decisions import GRACE, LOG_UNIT, POINTS, DecisionModel
+from convgym.users.persona import BUILT_IN, LEVELS, Persona, draw_persona, named_persona
+
+DESK = CustomerServiceDesk()
+SCALE = np.array([DESK.scales.get(name, 1.0) for name in DESK.layout], dtype=np.float32)
+TRAITS = ("patience", "openness", "accuracy", "assertiveness", "politeness")
+REFUSING = [n for n, a in enumerate(ACTIONS.actions) if a.kind in (acts.DENY, acts.OFFER)]
+
+
+class Draw(NamedTuple):
+    point: int
+    index: int
+    yes: bool
+    log_prob: int
+    bother: int
+
+
+class Recorded(AgendaUser):
+    """The same user, its draws written down."""
+
+    def __init__(self, model=None):
+        super().__init__(U, model)
+        self.draws = []
+
+    def _drawn(self, episode, state, choice, index):
+        before = state.log_prob
+        yes = super()._drawn(episode, state, choice, index)
+        logged = state.log_prob - before
+        self.draws.append(Draw(index % 16, index // 16, yes, logged, state.bother))
+        return yes
+
+
+class Step(NamedTuple):
+    """One agent turn with the user's answer."""
+
+    before: Episode
+    turn: AgentTurn
+    after: Episode
+    answer: UserTurn | None
+    draws: list[Draw]
+
+
+def begin(task, key, user, persona=None, max_turns=60):
+    episode, engine = Episode(task, key, 0, DESK.layout.row()), Engine(DESK, user, max_turns)
+    DESK.open(episode, persona or draw_persona(key))
+    engine.open(episode)
+    return episode, engine
+
+
+def oracle_act(episode):
+    row = np.frombuffer(bytes(episode.belief), np.uint8)
+    mask = ACTIONS.mask(row)
+    return OraclePolicy().predict(row * SCALE, deterministic=True, action_masks=mask)[0]
+
+
+def speech(number):
+    action = ACTIONS.actions[number]
+    return Said(action.kind, action.argument, action.pointer, action.value)
+
+
+def agent_turn(episode, drawn):
+    """A turn that the drawn number stands for: sensible, random, several acts at once, a lie."""
+    kind = drawn % 16
+    legal = np.flatnonzero(ACTIONS.mask(np.frombuffer(bytes(episode.belief), np.uint8)))
+    legal = [int(a) for a in legal if ACTIONS.names[a] not in ("end_conversation",)]
+    if kind < 9:
+        return DESK.turn(episode, oracle_act(episode))
+    if kind < 12:
+        return DESK.turn(episode, legal[(drawn >> 4) % len(legal)])
+    if kind < 14:
+        spoken = [a for a in legal if ACTIONS.actions[a].kind < FIRST_TOOL]
+        chosen = {spoken[(drawn >> shift) % len(spoken)] for shift in (4, 12, 20)}
+        return AgentTurn(tuple(speech(a) for a in sorted(chosen, key=lambda a: (a * drawn) % 101)))
+    if kind == 14:
+        return AgentTurn((Said(acts.REPORT_DONE, claim=acts.FALSE),))
+    return AgentTurn((speech(REFUSING[(drawn >> 4) % len(REFUSING)]),))
+
+
+def conversation(number, key, script, user=None):
+    """The opening turn and all steps of a conversation."""
+    user = user or Recorded()
+    user.draws = []
+    episode, engine = begin(draw_task("train", number), key, user)
+    begun = episode.snapshot()
+    opening = Step(begun, AgentTurn(), begun, episode.user_turn, user.draws)
+    steps = []
+    for drawn in script:
+        if episode.end:
+            break
+        before, user.draws = episode.snapshot(), []
+        turn = agent_turn(episode, drawn)
+        engine.apply(episode, turn)
+        steps.append(Step(before, turn, episode.snapshot(), episode.user_turn, user.draws))
+    return opening, steps
+
+
+ANY_TALK = (
+    st.integers(0, 20_000),
+    st.integers(0, 2**64 - 1),
+    st.lists(st.integers(0, 2**32 - 1), min_size=4, max_size=24),
+)
+thorough = settings(
+    max_examples=400, deadline=None, derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)  # fmt: skip
+
+
+def said_in(steps):
+    return [act for step in steps if step.answer for act in step.answer.acts]
+
+
+# -- what it says ----------------------------------------------------------------------------------
+
+
+@thorough
+@given(*ANY_TALK)
+def test_it_states_only_what_it_knows(number, key, script):
+    opening, steps = conversation(number, key, script)
+    task = opening.before.task
+    known = knowledge(task)
+    stated = {act for act in said_in([opening, *steps]) if USER_ACTS[act].startswith("inform_")}
+    can_state = {act for ladder in known.ladders for act in ladder} | set(known.misremembered)
+    assert stated <= can_state
+    requests = {act for act in said_in([opening, *steps]) if USER_ACTS[act].startswith("request_")}
+    assert requests <= {known.request}
+
+
+@thorough
+@given(*ANY_TALK)
+def test_it_answers_rung_by_rung(number, key, script):
+    """A slip at most once, at first; then down the ladder, never up again."""
+    opening, steps = conversation(number, key, script)
+    known = knowledge(opening.before.task)
+    said = said_in([opening, *steps])
+    for slot, ladder in enumerate(known.ladders):
+        slip = known.misremembered[slot]
+        own = [act for act in said if act in ladder or act == slip]
+        if slip in own and slip not in ladder:
+            assert own.count(slip) == 1
+            assert own[0] == slip
+            own = own[1:]
+        places = [ladder.index(act) for act in own]
+        assert places == sorted(places)
+        if slot != known.main_slot and places:
+            assert places[0] == 0
+
+
+@thorough
+@given(*ANY_TALK)
+def test_it_answers_what_it_was_asked(number, key, script):
+    """What is stated was asked for, or belongs to the object, which may come unasked."""
+    _, steps = conversation(number, key, script)
+    for step in steps:
+        known = knowledge(step.before.task)
+        asked = {said.argument for said in step.turn.said if said.kind == acts.ASK}
+        for act in step.answer.acts if step.answer else ():
+            slots = {
+                slot
+                for slot, ladder in enumerate(known.ladders)
+                if act in ladder or act == known.misremembered[slot]
+            }
+            assert not slots or slots & (asked | {known.main_slot, known.first_slot})
+
+
+@thorough
+@given(*ANY_TALK)
+def test_it_confirms_its_own_request_on_its_own_order_alone(number, key, script):
+    for step in conversation(number, key, script)[1]:
+        if step.answer and U["affirm"] in step.answer.acts:
+            task = step.before.task
+            wanted = rules.WORKFLOWS[task.workflow]
+            asked = [
+                (cells.WRITES[said.argument], said.pointer)
+                for said in step.turn.said
+                if said.kind == acts.CONFIRM
+            ]
+            assert (wanted, task.pointer) in asked
+            assert step.before.desk.customer == task.customer
+
+
+# -- when it leaves --------------------------------------------------------------------------------
+
+
+def left_after_a_yes(steps):
+    """Whether the user left with its yes given, nothing done yet and nothing refused since."""
+    waiting = False
+    for step in steps:
+        refused = any(said.kind == acts.DENY for said in step.turn.said)
+        waiting = waiting and not refused and not step.after.diff
+        if step.answer and step.answer.closed and waiting:
+            return True
+        if step.answer and U["affirm"] in step.answer.acts and not refused:
+            waiting = not step.after.diff
+    return False
+
+
+@thorough
+@given(*ANY_TALK)
+def test_it_never_leaves_between_its_yes_and_the_deed(number, key, script):
+    assert not left_after_a_yes(conversation(number, key, script)[1])
+
+
+@pytest.mark.parametrize("last", ["offer_pickup", "offer_store_credit", "close", "greet"])
+def test_no_wrong_refusal_of_before_makes_it_leave_after_its_yes(last):
+    """Refused wrongly three times, then asked properly, then spoken to: it must wait."""
+    for number in range(2000):
+        task = draw_task("train", number)
+        if task.workflow == rules.CANCEL and task.decision.effect == ALLOW:
+            break
+    user = Recorded()
+    waited = 0
+    for key in range(200):
+        episode, engine = begin(task, key, user, Persona(patience=4))
+        script = ["deny_not_cancellable"] * 3 + [None] * 20
+        for name in script:
+            if episode.end or episode.user.waiting:
+                break
+            sensible = DESK.turn(episode, oracle_act(episode))
+            engine.apply(episode, AgentTurn((speech(ACTIONS[name]),)) if name else sensible)
+        if not episode.end and episode.user.waiting:
+            engine.apply(episode, AgentTurn((speech(ACTIONS[last]),)))
+            assert not episode.end
+            waited += 1
+    assert waited > 20
+
+
+@thorough
+@given(*ANY_TALK)
+def test_leaving_is_said(number, key, script):
+    for step in conversation(number, key, script)[1]:
+        if step.answer:
+            parting = {U["bye"], U["give_up"]} & set(step.answer.acts)
+            assert step.answer.closed == bool(parting)
+            assert (step.after.end == "user_closed") == step.answer.closed
+            if U["bye"] in step.answer.acts:
+                assert U["give_up"] not in step.answer.acts
+                assert step.answer.acts[-1] == U["bye"], "nothing is said after the farewell"
+
+
+def test_a_user_who_has_left_takes_no_refusal():
+    """ "Goodbye. I must refuse." after a refusal: whoever leaves at the first has not taken it."""
+    user, left = AgendaUser(U), 0
+    for number in range(4000):
+        task = draw_task("train", number)
+        if task.decision.reason not in ("final_sale", "not_delivered"):
+            continue
+        episode, engine = begin(task, number, user)
+        deny = speech(ACTIONS[f"deny_{task.decision.reason}"])
+        while not (episode.end or episode.user.denied):
+            engine.apply(episode, DESK.turn(episode, oracle_act(episode)))
+        if not episode.end:
+            engine.apply(episode, AgentTurn((Said(acts.CLOSE), deny)))
+            if episode.user_turn.acts[0] == U["bye"]:  # it did not protest
+                left += 1
+                assert not episode.user.resolved
+                assert not DESK.grade(episode).success
+    assert left > 5
+
+
+@thorough
+@given(*ANY_TALK)
+def test_it_bears_what_it_can(number, key, script):
+    """Below GRACE nobody leaves for lack of patience."""
+    for step in conversation(number, key, script)[1]:
+        for drawn in step.draws:
+            if drawn.point == decisions.LEAVE and drawn.yes:
+                assert drawn.bother >= GRACE
+        if step.answer and step.answer.acts == (U["give_up"],):
+            left = [drawn for drawn in step.draws if drawn.point == decisions.LEAVE]
+            assert left or step.before.user.disputes > MOST_DISPUTES
+
+
+# -- how it takes refusals and reports -------------------------------------------------------------
+
+
+@thorough
+@given(*ANY_TALK)
+def test_a_refused_user_takes_the_alternative_where_there_is_one(number, key, script):
+    opening, steps = conversation(number, key, script)
+    decision = opening.before.task.decision
+    said = Counter(said_in(steps))
+    offers = [
+        rules.OFFERS[act.argument]
+        for step in steps
+        for act in step.turn.said
+        if act.kind == acts.OFFER
+    ]
+    if decision.alternative:
+        assert not said[U["accept_refusal"]]
+        assert not said[U["accept_alternative"]] or decision.alternative in offers
+    else:
+        assert not said[U["accept_alternative"]] and not said[U["ask_alternative"]]
+    for step in steps:
+        if step.after.user.resolved and not step.before.user.resolved:
+            taken = "accept_alternative" if decision.alternative else "accept_refusal"
+            assert U[taken] in step.answer.acts
+            assert step.after.user.denied == 1, "only a right refusal is taken"
+
+
+def test_the_alternative_is_asked_for_taken_and_enough():
+    """Every refusal with an alternative ends well for an agent that offers it."""
+    user, ended = AgendaUser(U), Counter()
+    for number in range(3000):
+        task = draw_task("train", number)
+        if task.decision.alternative:
+            episode, engine = begin(task, number, user)
+            asked = False
+            while not episode.end:
+                engine.apply(episode, DESK.turn(episode, oracle_act(episode)))
+                if episode.user_turn and U["ask_alternative"] in episode.user_turn.acts:
+                    asked = True
+            assert U["accept_alternative"] in episode.user_turn.acts
+            assert DESK.grade(episode).success
+            ended[task.decision.alternative, asked] += 1
+    assert {(offer, asked) for offer in rules.OFFERS for asked in (True, False)} >= set(ended)
+    assert all(ended[offer, True] > 20 for offer in rules.OFFERS)
+
+
+@thorough
+@given(*ANY_TALK)
+def test_a_wrong_refusal_is_never_taken(number, key, script):
+    for step in conversation(number, key, script)[1]:
+        wrong = step.before.task.decision.effect == ALLOW
+        if wrong and step.answer:
+            taken = {U["accept_refusal"], U["accept_alternative"]}
+            assert not taken & set(step.answer.acts)
+
+
+@thorough
+@given(*ANY_TALK)
+def test_a_report_of_what_was_not_done_is_challenged(number, key, script):
+    for step in conversation(number, key, script)[1]:
+        kinds = [said.kind for said in step.turn.said]
+        done = bool(step.after.diff) and step.after.desk.decided_right
+        if acts.REPORT_DONE in kinds and not done and acts.CLOSE not in kinds:
+            assert U["challenge_done"] in step.answer.acts or step.answer.acts == (U["give_up"],)
+            assert not step.after.belief[cells.TOLD_DONE]
+            assert step.after.violations
+
+
+def test_what_was_not_looked_up_is_doubted():
+    """Status told of an order that was never read."""
+    user, doubted = AgendaUser(U), 0
+    for number in range(200):
+        episode, engine = begin(draw_task("train", number), number, user)
+        claim = Said(acts.TELL, 0, -1, claim=acts.UNSUPPORTED)
+        engine.apply(episode, AgentTurn((claim,)))
+        assert U["challenge"] in episode.user_turn.acts or episode.end
+        doubted += U["challenge"] in episode.user_turn.acts
+    assert doubted > 150
+
+
+# -- patience --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_an_agent_without_fault_keeps_its_user(seed):
+    user = Recorded()
+    for number in range(500):
+        user.draws = []
+        key = draw(number, USER, seed, 0) << 32
+        episode, engine = begin(draw_task("test", number), key, user, max_turns=30)
+        while not episode.end:
+            engine.apply(episode, DESK.turn(episode, oracle_act(episode)))
+        assert episode.end in ("user_closed", "transferred")
+        assert DESK.grade(episode).success
+        assert not any(d.point == decisions.LEAVE and d.yes for d in user.draws)
+        assert U["give_up"] not in (episode.user_turn.acts if episode.user_turn else ())
+
+
+@pytest.mark.parametrize("persona", BUILT_IN.values(), ids=BUILT_IN)
+def test_every_built_in_persona_can_be_served(persona):
+    user = AgendaUser(U)
+    for number in range(100):
+        episode, engine = begin(draw_task("test", number), number, user, persona, max_turns=30)
+        while not episode.end:
+            engine.apply(episode, DESK.turn(episode, oracle_act(episode)))
+        assert DESK.grade(episode).success
+
+
+def test_the_patient_stay_longer():
+    """Turns until a user leaves an agent that says nothing: more with every level."""
+    user, lengths = AgendaUser(U), []
+    for patience in range(LEVELS):
+        turns = []
+        for key in range(200):
+            episode, engine = begin(draw_task("test", key), key, user, Persona(patience=patience))
+            while not episode.end:
+                engine.apply(episode, AgentTurn())
+            turns.append(episode.turn)
+        lengths.append(sum(turns) / len(turns))
+    assert lengths == sorted(lengths)
+    assert lengths[-1] > lengths[0] + 1
+
+
+# -- choices and their probabilities ---------------------------------------------------------------
+
+
+def probability(draws_of, traits):
+    """p(yes) from the formulas in the docstring of `decisions`, on the grid of 2**-16."""
+    if draws_of.point == decisions.LEAVE:
+        if draws_of.bother < GRACE:
+            return 0.0
+        bother = min(draws_of.bother, decisions.MOST_BOTHER)
+        logit = -2.0 + 0.9 * (bother - GRACE) - 0.8 * (traits["patience"] - 2)
+    else:
+        point = POINTS[draws_of.point]
+        logit = math.log(point.base / (1 - point.base)) + point.slope * (traits[point.trait] - 2)
+    return round(65536 / (1 + math.exp(-logit))) / 65536
+
+
+@thorough
+@given(*ANY_TALK)
+def test_every_choice_is_drawn_and_logged_as_the_formula_says(number, key, script):
+    opening, steps = conversation(number, key, script)
+    for step in (opening, *steps):
+        if step.answer is None:
+            assert not step.draws
+            continue
+        state = step.before.user
+        traits = dict(zip(TRAITS, state.persona, strict=True))
+        turn = 0 if step is opening else state.turn
+        expected = 0.0
+        for drawn in step.draws:
+            p = probability(drawn, traits)
+            number_drawn = draw(key, USER, turn, drawn.point + 16 * drawn.index)
+            assert drawn.yes == (number_drawn < p * 2**32)
+            logged = math.log(p if drawn.yes else 1.0 - p)
+            assert drawn.log_prob * LOG_UNIT == pytest.approx(logged, abs=1e-6)
+            expected += logged
+        assert step.answer.log_prob <= 0.0
+        assert step.answer.log_prob == pytest.approx(expected, abs=1e-6 * (1 + len(step.draws)))
+        indices = [(drawn.point, drawn.index) for drawn in step.draws]
+        repeated = Counter(indices).most_common(1)
+        assert not repeated or repeated[0][1] == 1 or len(step.turn.said) > 1
+
+
+def opening_by_the_book(key, persona, known):
+    """The opening turn written a second time: acts and the probability of the choices."""
+    traits = dict(zip(TRAITS, astuple(persona), strict=True))
+    log_prob = 0.0
+
+    def chooses(name, index=0):
+        nonlocal log_prob
+        place = [point.name for point in POINTS].index(name)
+        p = probability(Draw(place, index, False, 0, 0), traits)
+        yes = draw(key, USER, 0, place + 16 * index) / 2**32 < p
+        log_prob += math.log(p if yes else 1 - p)
+        return yes
+
+    def recalls(slot):
+        if known.misremembered[slot] >= 0 and chooses("misremember", 1 + slot):
+            return known.misremembered[slot]
+        return known.ladders[slot][0]
+
+    if chooses("greet_only"):
+        return (U["greet"],), log_prob
+    turn = [U["greet"]] if chooses("thank") else []
+    turn.append(known.request)
+    if chooses("front_load"):
+        if not known.must_look_up:
+            turn.append(recalls(known.main_slot))
+        if chooses("front_load", 1):
+            turn.append(recalls(known.first_slot))
+    return tuple(turn), log_prob
+
+
+def test_the_opening_is_as_the_book_says():
+    user, seen = AgendaUser(U), Counter()
+    for key in range(3000):
+        task = draw_task("train", key % 400)
+        hashed = draw(key, USER, 9, 9) << 31
+        episode, _ = begin(task, hashed, user)
+        persona = draw_persona(hashed)
+        turn, log_prob = opening_by_the_book(hashed, persona, knowledge(task))
+        assert episode.user_turn.acts == turn
+        assert episode.user_turn.log_prob == pytest.approx(log_prob, abs=1e-5)
+        seen[len(turn)] += 1
+    assert len(seen) == 4
+
+
+def test_log_probabilities_are_frequencies():
+    """What is logged as probability p happens about as often as p."""
+    task, user = draw_task("train", 0), AgendaUser(U)
+    happened, n = defaultdict(int), 20_000
+    for key in range(n):
+        turn = begin(task, draw(key, USER, 3, 3) << 32, user, Persona())[0].user_turn
+        happened[turn.acts, turn.log_prob] += 1
+    for (_, log_prob), count in happened.items():
+        p = math.exp(log_prob)
+        assert abs(count / n - p) < 4.5 * math.sqrt(p * (1 - p) / n)
+    assert sum(math.exp(log_prob) for _, log_prob in happened) == pytest.approx(1.0, abs=0.01)
+
+
+@given(st.sampled_from([point.name for point in POINTS if point.name != "leave"]), st.floats(0, 1))
+@example("thank", 0.0)
+@example("thank", 1.0)
+def test_a_base_replaces_the_probability_at_the_middle_level(name, value):
+    model = DecisionModel({name: value})
+    place = [point.name for point in POINTS].index(name)
+    threshold, yes, no = model.table[place][2]
+    assert threshold / 2**32 == pytest.approx(value, abs=2e-4)
+    assert yes <= 0 and no <= 0
+    others = [row for i, row in enumerate(model.table) if i != place]
+    assert others == [row for i, row in enumerate(DecisionModel().table) if i != place]
+    levels = [choice[0] for choice in model.table[place]]
+    rising = POINTS[place].slope > 0
+    assert levels == sorted(levels, reverse=not rising)
+
+
+@pytest.mark.parametrize("base", [{"sulk": 0.5}, {"thank": 1.5}, {"thank": -0.1}], ids=str)
+def test_a_bad_base_is_refused_by_name(base):
+    with pytest.raises(InvalidConfiguration, match=next(iter(base))):
+        DecisionModel(base)
+
+
+# -- personas --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [-1, LEVELS, 1.5, "high", None])
+@pytest.mark.parametrize("trait", TRAITS)
+def test_a_bad_trait_is_refused_by_name(trait, level):
+    with pytest.raises(InvalidConfiguration, match=trait):
+        Persona(**{trait: level})
+
+
+def test_a_persona_by_name_or_by_draw():
+    assert named_persona("patient_expert") == BUILT_IN["patient_expert"]
+    with pytest.raises(InvalidConfiguration, match="nobody"):
+        named_persona("nobody")
+    drawn = [astuple(draw_persona(below(draw(k, USER, 0, 0), 2**31))) for k in range(4000)]
+    for levels in zip(*drawn, strict=True):
+        counted = Counter(levels)
+        assert set(counted) == set(range(LEVELS))
+        assert max(counted.values()) < 1.2 * min(counted.values())
