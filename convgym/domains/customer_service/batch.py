@@ -462,7 +462,8 @@ class BatchedCustomerService:
         ]
         right, done = e.decided_right, e.belief[:, cells.TOLD_DONE] > 0
         decided = np.select(case, [right, right & e.transferred, status | eta], right)
-        told = np.select(case, [e.user.resolved, right & e.transferred, status & eta], done)
+        refused = e.user.resolved & (e.belief[:, _DENIED].sum(axis=1) == 1)
+        told = np.select(case, [refused, right & e.transferred, status & eta], done)
         reached = np.cumprod([authenticated, read, decided, told], axis=0).sum(axis=0)
         clean = (e.violations == 0) & ((e.diff == 0) | (e.diff == task.goal))
         success, graded, progress = _GRADES[reached, clean.astype(np.intp)].T

@@ -166,7 +166,9 @@ class CustomerServiceDesk:
         goal: dict[tuple[str, int, str], int | str] = {}
         if decision.effect == REFUSE:
             decided = desk.decided_right
-            told = bool(episode.user.resolved)
+            # Naming every reason there is, the right one among them, is no reason.
+            one_reason = sum(belief[cell] for cell in cells.DENIED) == 1
+            told = bool(episode.user.resolved) and one_reason
         elif decision.effect == TRANSFER:
             decided = told = desk.transferred and desk.decided_right
         elif task.workflow == rules.STATUS:
