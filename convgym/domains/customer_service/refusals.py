@@ -20,7 +20,6 @@ _AWAITING = frozenset(
 _GROUNDS = ("processing", "packed", "shipped", "delivered")
 Around = Sequence[Sentence]
 
-
 # The words between a subject and its participle, and those that make a plan of it.
 _GROUP = frozenset(
     "been being have has had is are was were am now just already also all successfully "
@@ -56,14 +55,14 @@ def refusal(s: Sentence, around: Around) -> str:
         return "unverified"
     if _is_over(s, anywhere):
         return "outside_window"
-    if s.has("final_sale"):
-        return "" if s.near("negation", s.at("final_sale")[0], 3) else "final_sale"
+    if _is_final_sale(s):
+        return "final_sale"
     return _by_topic(s, around) if blocked else ""
 
 
 def _blocked(s: Sentence, around: Around) -> bool:
     """It says that something cannot be, or only under what is not so."""
-    if s.has("over") and s.has("cancel", "address") and not s.has("created", "changed"):
+    if s.has("over") and s.has("cancel", "address") and not s.has("created", "changed", "stored"):
         return True
     if s.has("unable") or (s.has("shut") and s.has("address", "changed", "cancel", "return")):
         return True
@@ -102,6 +101,12 @@ def _is_unverified(s: Sentence, blocked: bool, anywhere: bool) -> bool:
     if places:
         return blocked or s.has("failed") or any(s.near("negation", p, 4) for p in places)
     return s.has("claimed", "postcode") and s.has("failed") and anywhere
+
+
+def _is_final_sale(s: Sentence) -> bool:
+    if s.has("final_sale"):
+        return not s.near("negation", s.at("final_sale")[0], 3)
+    return "final" in s.tokens and ("sale" in s.tokens or "sales" in s.tokens)
 
 
 def _is_over(s: Sentence, blocked: bool) -> bool:

@@ -49,6 +49,7 @@ _NO_LONGER = frozenset(("longer",))
 _PERFECT = frozenset("has have been was were ive weve will".split())
 _SLOT_CUES = ("email", "postcode", "order_slot", "reason", "new_address", "address", "name_noun")
 _NO_PROPOSAL = frozenset("did have has was were had what which why where who how when".split())
+"""First words of a question that proposes nothing."""
 
 
 class Claim(NamedTuple):
@@ -196,8 +197,8 @@ def _wishes_well(s: Sentence) -> bool:
 def _asks_more(s: Sentence) -> bool:
     if not s.has("other") or s.has("unable"):
         return False
-    trails = len(s.tokens) - s.at("other")[-1] <= 5 and s.has("other")
-    return _requests(s) or _short(s) or trails
+    trails = len(s.tokens) - s.at("other")[-1] <= 5
+    return _requests(s) or _short(s) or trails or s.has("help")
 
 
 def _requests(s: Sentence) -> bool:
@@ -260,28 +261,30 @@ def _asks_order(s: Sentence, requested: bool) -> bool:
 
 def _confirms(s: Sentence, before: Around) -> str:
     """The write that the customer is asked to say yes to; empty where none is."""
-    strong = s.has("confirm") or ("yes" in s.tokens and (_requests(s) or _short(s)))
-    if not strong and not s.question:
-        return ""
-    if s.has("reason", "email", "postcode", "pickup", "credit", "other", "hedge", "quote"):
-        return ""
-    if "keep" in s.tokens:
-        return ""  # "keep it or cancel it" is no question for a yes
-    if s.tokens[0] in _NO_PROPOSAL and not strong:
+    if not _proposes(s):
         return ""
     write = _write_named(s)
-    if not strong and write and not (s.has("confirm_question") or _order_named(s)):
-        return ""
-    if not strong and not write and not s.has("confirm_question"):
-        return ""
     for earlier in reversed(before):
         if write or (earlier.has("created", "cancelled") and earlier.has("passive")):
             break
         if not earlier.has("unable", "later", "reason", "pickup", "sequence"):
             write = _write_named(earlier)
-    if s.has("unable") and not s.question:
-        return ""
     return "" if write == "return" and comes_later(s, before) else write
+
+
+def _proposes(s: Sentence) -> bool:
+    """It asks for a yes: in so many words, or by a question that names what would be done."""
+    if s.has("reason", "email", "postcode", "pickup", "credit", "other", "hedge", "quote"):
+        return False
+    if "keep" in s.tokens:
+        return False  # "keep it or cancel it" is no question for a yes
+    if s.has("unable") and not s.question:
+        return False
+    if s.has("confirm") or ("yes" in s.tokens and (_requests(s) or _short(s))):
+        return True
+    if not s.question or s.tokens[0] in _NO_PROPOSAL:
+        return False
+    return s.has("confirm_question") or bool(_write_named(s) and _order_named(s))
 
 
 def _write_named(s: Sentence) -> str:
@@ -364,7 +367,7 @@ def _tells_terms(s: Sentence, before: Around, out: list[Claim]) -> None:
     if not charged and (s.has("no_fee") or _fee_denied(s)):
         out.append(Claim("inform", "fee", "0"))
     ways = s.at("original", "credit")
-    if ways and "or" in s.tokens[min(ways) : max(ways)] and s.has("original"):
+    if s.has("original") and s.has("credit") and "or" in s.tokens[min(ways) : max(ways)]:
         return  # one of the two
     for channel in ("original", "credit"):
         places = s.at(channel)
