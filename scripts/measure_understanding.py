@@ -248,6 +248,12 @@ def hostile_strings(number: int, seed: int = 0) -> Iterator[str]:
         "\0" * 2**20,
         "e" + "\u0301\u0323" * 32_000,
         "[" * 100_000,
+        "." * 4000 + "x",
+        "@." * 2000 + "x",
+        ("a" + "._" * 20) * 100,
+        "{" + " " * 4000,
+        "not " * 1000,
+        "it has been cancelled and the return has been created " * 80,
         '{"name": ' * 20_000,
         '{"name": "x", "arguments": ' + '{"a": ' * 50_000,
         "<think>" * 50_000,
@@ -256,7 +262,7 @@ def hostile_strings(number: int, seed: int = 0) -> Iterator[str]:
     )
     rng = random.Random(seed)
     cues = sorted(lexicon().phrases())
-    for place in range(10, number):
+    for place in range(16, number):
         length = 4000 if place % 100 == 0 else rng.choice((1, 3, 10, 40, 200))
         kind = rng.randrange(4)
         if kind == 0:  # one piece over and over

@@ -16,9 +16,9 @@ from itertools import product
 from typing import Any
 
 _SENTENCE_END = re.compile(
-    r"[.!;]+(?=[\s)\"'*_|]|$)|\?+|\n+|,? but (?=\w)|\s\|\s|\s[*•]\s|\s\d\)\s"
+    r"[.!;](?=[\s)\"'*_|]|$)|\?+|\n+|,? but (?=\w)|\s\|\s|\s[*•]\s|\s\d\)\s"
 )
-_TOKEN = re.compile(r"[a-z0-9@][a-z0-9@._]*[a-z0-9]|[a-z0-9]|,|%")
+_TOKEN = re.compile(r"[a-z0-9]+(?:[@._]+[a-z0-9]+)*|,|%")
 _ASKING_FIRST = frozenset(
     "did do does shall could would can may which whats who whose why where what how".split()
 )

@@ -110,7 +110,7 @@ def _pools(split: str) -> dict[int, list[int]]:
         RETURN_EARLY: stage == SHIPPED,
         RETURN_LARGE: delivered & (amount > 20000),
         ADDRESS_OK: stage <= PACKED,
-        ADDRESS_LATE: (stage == PACKED) | (stage == SHIPPED),
+        ADDRESS_LATE: stage == SHIPPED,
         IMPOSTOR: stage <= SHIPPED,
     }
     return {branch: np.flatnonzero(owner & rows).tolist() for branch, rows in fits.items()}
