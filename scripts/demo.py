@@ -275,7 +275,7 @@ def learn_online(demo: Demo) -> Policy:
                 bar.set_postfix(validation=f"{metrics['success']:.2f}")
 
         policy = learner.fit(
-            lambda: demo.acting(reward="milestones", discount=config.discount),
+            lambda: demo.acting(reward="graded"),
             demo.ppo_steps,
             evaluators={"success": _validation(demo)},
             evaluate_every=demo.ppo_steps // 8,
@@ -346,8 +346,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("demo"), help="where results go")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--episodes", type=int, default=3000, help="of the dataset")
-    parser.add_argument("--cql-steps", type=int, default=12_000)
-    parser.add_argument("--ppo-steps", type=int, default=400_000)
+    parser.add_argument("--cql-steps", type=int, default=4_000)
+    parser.add_argument("--ppo-steps", type=int, default=500_000)
     parser.add_argument("--test-episodes", type=int, default=500)
     options = parser.parse_args()
     demo = Demo(**vars(options))

@@ -215,29 +215,30 @@ def _minari_root(folder: str) -> Iterator[None]:
             os.environ["MINARI_DATASETS_PATH"] = before
 
 
-def content_hash(dataset: MinariDataset) -> str:
-    """SHA-256 over what the episodes hold, in order; the same whatever format stores them.
+def content_hash(data: MinariDataset | Sequence[EpisodeBuffer]) -> str:
+    """SHA-256 over what the episodes hold, in order; the same before and after writing.
 
     It covers seeds, options, observations, actions, rewards, flags and infos, names and types
     included. It leaves out the id, descriptions, scores and the versions that wrote them.
     """
     digest = hashlib.sha256()
-    metadata = dataset.storage.get_episode_metadata(dataset.episode_indices)
-    for episode, about in zip(dataset.iterate_episodes(), metadata, strict=True):
-        _absorb(
-            digest,
-            {
-                "seed": about.get("seed"),
-                "options": about.get("options"),
-                "observations": episode.observations,
-                "actions": episode.actions,
-                "rewards": episode.rewards,
-                "terminations": episode.terminations,
-                "truncations": episode.truncations,
-                "infos": episode.infos,
-            },
-        )
+    for seed, options, episode in _episodes(data):
+        _absorb(digest, {"seed": seed, "options": options})
+        for name in ("observations", "actions", "rewards", "terminations", "truncations", "infos"):
+            _absorb(digest, getattr(episode, name))
     return digest.hexdigest()
+
+
+def _episodes(
+    data: MinariDataset | Sequence[EpisodeBuffer],
+) -> Iterator[tuple[int | None, dict[str, Any] | None, Any]]:
+    """(seed, options, episode) for each; Minari keeps the first two among the metadata."""
+    if isinstance(data, Sequence):
+        yield from ((buffer.seed, buffer.options, buffer) for buffer in data)
+    else:
+        metadata = data.storage.get_episode_metadata(data.episode_indices)
+        for about, episode in zip(metadata, data.iterate_episodes(), strict=True):
+            yield about.get("seed"), about.get("options"), episode
 
 
 def _absorb(digest: Any, value: Any) -> None:

@@ -316,7 +316,9 @@ class ConversationEnv(gym.Env[Any, Any]):
         if self._reward == "success":
             return success, {"success": success}
         if self._reward == "graded":
-            graded = grade.progress if episode.truncated else grade.graded  # cut off, not closed
+            # Terminal only: learners bootstrap where an episode was cut off, so what is paid
+            # there would be counted twice, and stalling to the turn cap would pay best (tried).
+            graded = 0.0 if episode.truncated else grade.graded
             return graded, {"graded": graded, "success": success}
         # F = γ Φ(s') − Φ(s), with Φ = 0 where the episode has terminated (Ng et al., 1999).
         potential = 0.0 if episode.end and not episode.truncated else grade.progress

@@ -45,7 +45,8 @@ class CustomerServiceEnv(ConversationEnv):
     ## Rewards
     `reward="success"`: 1 once, at the end, if the diff of the world is the goal's, all that
     had to be told was told, no obligation was broken, and refusals stood their ground; else 0.
-    `"graded"`: at the end, a sum of evidence in [0, 1], 0 where an obligation was broken.
+    `"graded"`: at termination, a sum of evidence in [0, 1], 0 where an obligation was broken;
+    nothing at truncation, where learners bootstrap.
     `"milestones"`: success plus `discount` Φ(s') − Φ(s), Φ the evidence so far, 0 at termination.
 
     ## Episode End
