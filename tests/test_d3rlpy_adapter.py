@@ -5,7 +5,6 @@ import io
 import json
 import random
 import sys
-from itertools import pairwise
 
 import gymnasium as gym
 import numpy as np
@@ -41,7 +40,6 @@ def ragged(seed: int, episodes: int = 40) -> list[EpisodeArrays]:
         masks = (rng.random((length + 1, ACTS)) < 0.5).astype(np.int8)
         actions = rng.integers(0, ACTS - 1, length)  # the last act is never taken
         masks[np.arange(length), actions] = 1
-        masks[-1, 0] = 1
         rewards = rng.normal(size=length)
         cut = index % 2 == 0
         made.append(
@@ -77,10 +75,9 @@ def stored(episodes: list[EpisodeArrays], dataset_id: str):
 
 
 def corridor(episodes: int = 150, seed: int = 0) -> list[EpisodeArrays]:
-    """Three cells in a row, a random walker; leaving on the right pays 1, acts: left, right.
+    """Three cells, a random walker; leaving on the right pays 1. Acts: left, right, an illegal one.
 
-    A third act is never legal. 12 steps at most. Going right always is best.
-    """
+    12 steps at most. Going right always is best."""
     rng, made = np.random.default_rng(seed), []
     for _ in range(episodes):
         cells, acts, rewards = [0], [], []
@@ -299,14 +296,11 @@ def test_a_missing_d3rlpy_is_named(monkeypatch):
 
 def random_policy(temperature: float = 0.0) -> DiscretePolicy:
     rng = np.random.default_rng(0)
-    sizes = (6, 8, ACTS)
-    networks = [
-        [
-            (rng.normal(size=(i, o)).astype(np.float32), rng.normal(size=o).astype(np.float32))
-            for i, o in pairwise(sizes)
-        ]
-        for _ in range(2)
-    ]
+
+    def drawn(*shape: int) -> np.ndarray:
+        return rng.normal(size=shape).astype(np.float32)
+
+    networks = [[(drawn(6, 8), drawn(8)), (drawn(8, ACTS), drawn(ACTS))] for _ in range(2)]
     return DiscretePolicy(networks, "drawn", temperature)
 
 

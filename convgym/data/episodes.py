@@ -268,5 +268,5 @@ def _minari() -> Any:
     try:
         import minari
     except ImportError:
-        raise MissingExtra("minari", "test") from None
+        raise MissingExtra("minari", "data") from None
     return minari
