@@ -347,7 +347,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--episodes", type=int, default=3000, help="of the dataset")
     parser.add_argument("--cql-steps", type=int, default=4_000)
-    parser.add_argument("--ppo-steps", type=int, default=500_000)
+    parser.add_argument("--ppo-steps", type=int, default=800_000)
     parser.add_argument("--test-episodes", type=int, default=500)
     options = parser.parse_args()
     demo = Demo(**vars(options))
