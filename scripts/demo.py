@@ -121,18 +121,20 @@ def read_logs(demo: Demo) -> None:
         for line in statistics.to_markdown().splitlines()[2:]
     ]
     body = table_html(("statistic", "value"), rows) + "".join(paragraph(line) for line in used)
-    demo.sections.append(Section(f"Logs: {demo.logs.name}", body))
+    demo.sections.append(Section(f"Logs: {demo.logs.parent.name}/{demo.logs.name}", body))
 
 
 def _what_is_used(reader: LogReader, statistics: LogStatistics, fit: UserFit) -> list[str]:
     """Sentences that say what these logs feed, and what they cannot."""
-    phrases = sum(len(said) for said in fit.phrases.values())
+    phrases = sum(len(said) for said in fit.wordings().values())
     counted = ", ".join(
-        f"{name} {p.value:.2f} (n={p.n:,})" for name, p in fit.probabilities.items() if p.n
+        f"{name} {base:.2f} (n={fit.probabilities[name].n:,})"
+        for name, base in fit.bases().items()
+        if fit.probabilities[name].n
     )
     lines = [
         f"The simulated customer takes from these logs: {counted or 'no probability'}, and "
-        f"{phrases} phrases of small talk."
+        f"{phrases} phrases of small talk for {', '.join(fit.wordings()) or 'no act'}."
     ]
     if not statistics.assistant_turns:
         lines.append(

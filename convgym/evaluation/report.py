@@ -97,6 +97,9 @@ def curves_svg(
 ) -> str:
     """Learning curves, one panel each, with horizontal lines for what others score."""
     figure = _figure(4.6 * len(curves), 3.4)
+    from matplotlib.ticker import EngFormatter
+
+    thousands = EngFormatter(sep="")
     axes = figure.subplots(1, len(curves), sharey=True, squeeze=False)[0]
     for axis, (name, points) in zip(axes, curves.items(), strict=True):
         axis.plot([x for x, _ in points], [y for _, y in points], marker="o", color="#1f6f8b")
@@ -104,6 +107,7 @@ def curves_svg(
             axis.axhline(level, linestyle="--", linewidth=1, color=f"C{number + 1}", label=label)
         axis.set_title(name)
         axis.set_xlabel("training steps")
+        axis.xaxis.set_major_formatter(thousands)
         axis.set_ylim(-0.03, 1.03)
         axis.grid(alpha=0.3)
     axes[0].set_ylabel(y_label)
@@ -120,6 +124,7 @@ def scores_svg(evaluations: Sequence[Evaluation]) -> str:
         axis.barh(place, e.success, color="#7fb3c8", height=0.7)
         axis.plot([low, high], [place, place], color="#1c2733", linewidth=2)
     axis.set_yticks(range(len(evaluations)), [e.policy for e in evaluations])
+    axis.margins(y=0.01)
     axis.invert_yaxis()
     axis.set_xlim(0, 1.02)
     axis.set_xlabel("success on test tasks, with 95 % interval")

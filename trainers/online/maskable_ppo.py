@@ -101,6 +101,9 @@ class MaskablePPOLearner:
         policy = SB3Policy(model)
         model.learn(n_steps, callback=self._callback(policy, evaluators, evaluate_every, progress))
         model.get_env().close()
+        if evaluators:
+            final = {name: evaluator(policy) for name, evaluator in evaluators.items()}
+            self.history.append({"step": float(model.num_timesteps), **final})
         return policy
 
     def _model(self, make_env: Callable[[], gym.Env[Any, Any]]) -> Any:
