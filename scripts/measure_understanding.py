@@ -26,6 +26,7 @@ import gymnasium as gym
 
 import convgym  # noqa: F401  registers the environments
 from convgym.domains.customer_service.desk import CustomerServiceDesk
+from convgym.domains.customer_service.grounding import ground_call, ground_speech
 from convgym.domains.customer_service.rules import DENIALS, OFFERS
 from convgym.domains.customer_service.understanding import LATE, lexicon, read_speech
 from convgym.domains.customer_service.vocabulary import SLOTS, WRITES
@@ -283,7 +284,10 @@ def slowest(number: int, seed: int) -> float:
     worst = 0.0
     for text in hostile_strings(number, seed):
         began = time.perf_counter()
-        desk.understand(episode, sanitize(text, LONGEST_REPLY))
+        turn = desk.understand(episode, sanitize(text, LONGEST_REPLY))
+        ground_speech(desk.shop, episode, turn.said)
+        for call in turn.calls:
+            ground_call(desk.shop, episode, call)
         worst = max(worst, time.perf_counter() - began)
     return worst
 

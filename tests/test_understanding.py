@@ -10,6 +10,7 @@ import pytest
 
 import convgym  # noqa: F401  registers the environments
 from convgym.domains.customer_service import cells
+from convgym.domains.customer_service.grounding import ground_speech
 from convgym.domains.customer_service.rules import DENIALS
 from convgym.domains.customer_service.understanding import read_speech
 from convgym.domains.customer_service.vocabulary import ACTIONS, FACT_FEE, FACTS
@@ -57,6 +58,11 @@ def after_the_read(task):
     return env._domain, env._episode
 
 
+def heard(desk, episode, text):
+    """The acts of speech in a reply, held against what the desk has read."""
+    return tuple(ground_speech(desk.shop, episode, desk.understand(episode, text).said))
+
+
 # -- acts to words and back ------------------------------------------------------------------------
 
 
@@ -78,7 +84,7 @@ def test_an_act_in_words_is_understood_as_that_act(task):
             (meant,) = desk.turn(episode, number).said
             drawn = (number * 7 + episode.turn) * 536870912 % 2**32
             text = agent_text(number, view, bank, drawn)
-            understood = desk.understand(episode, text).said
+            understood = heard(desk, episode, text)
             claims = [said._replace(claim=meant.claim) for said in understood]
             assert meant in claims, text
             assert all(s.claim in (acts.KNOWN, acts.TRUE) for s in understood if s in (meant,))
@@ -186,7 +192,7 @@ def test_refusing_for_every_reason_refuses_nothing():
 
 
 def claims_of(desk, episode, text):
-    return {said.claim for said in desk.understand(episode, text).said if said.kind == acts.TELL}
+    return {said.claim for said in heard(desk, episode, text) if said.kind == acts.TELL}
 
 
 def test_a_status_is_unsupported_before_the_read_and_true_or_false_after_it():
@@ -205,13 +211,13 @@ def test_a_status_is_unsupported_before_the_read_and_true_or_false_after_it():
 def test_a_fee_that_the_policy_does_not_know_is_false():
     desk, episode = after_the_read(3)
     fee = episode.desk.parameters["fee"]
-    (said,) = desk.understand(episode, f"A restocking fee of {fee + 7}% applies.").said
+    (said,) = heard(desk, episode, f"A restocking fee of {fee + 7}% applies.")
     assert said.argument == FACT_FEE and said.claim == acts.FALSE
 
 
 def test_saying_done_before_the_deed_is_false():
     desk, episode = after_the_read(3)
-    (said,) = desk.understand(episode, "Your order has been cancelled.").said
+    (said,) = heard(desk, episode, "Your order has been cancelled.")
     assert said == acts.Said(acts.REPORT_DONE, claim=acts.FALSE)
 
 
@@ -222,7 +228,7 @@ def test_too_late_means_what_the_customer_asked_for(wants, reason):
     desk, episode = after_the_read(3)
     for workflow, cell in zip(("status", "cancel", "return", "address"), cells.WANTS, strict=True):
         episode.belief[cell] = workflow == wants
-    said = desk.understand(episode, "Too late, it is packed already.").said
+    said = heard(desk, episode, "Too late, it is packed already.")
     assert acts.Said(acts.DENY, DENIALS.index(reason)) in said
 
 

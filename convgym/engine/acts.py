@@ -9,7 +9,7 @@ domain's business.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # Kinds of speech. What a domain's agent can say sorts into these; the user reacts to them.
 (
@@ -67,10 +67,15 @@ class Call(NamedTuple):
 
 
 class AgentTurn(NamedTuple):
-    """All that one action brought: calls run first, then the speech is heard."""
+    """All that one action brought: calls run first, then the speech is heard, then calls that end.
 
-    said: tuple[Said, ...] = ()
-    calls: tuple[Call, ...] = ()
+    From an act number come `Said` and `Call`. From text come the domain's own readings of it,
+    which are held against the state only when their turn comes: a claim may rest on what a call
+    of the same reply has read.
+    """
+
+    said: tuple[Any, ...] = ()
+    calls: tuple[Any, ...] = ()
     errors: tuple[str, ...] = ()
     """One sentence for each malformed or illegal call; each is charged to the budget."""
     text: str = ""

@@ -2,6 +2,7 @@
 
     turn.calls  ──► Desk.call   writes to diff and belief, returns text
     turn.said   ──► Desk.hear   truth-tags and weighs it ──► User.answer ──► Desk.note_user
+    a call that ends the conversation comes last: what is said with it is heard
 
 No clock, no I/O, no generator: the same episode and the same turn give the same answer.
 """
@@ -9,23 +10,26 @@ No clock, no I/O, no generator: the same episode and the same turn give the same
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
-from convgym.engine.acts import AgentTurn, Call, Heard, Said, UserTurn
+from convgym.engine.acts import AgentTurn, Heard, UserTurn
 from convgym.engine.episode import Episode
 from convgym.engine.grading import Grade
 
 ERROR_BUDGET = 5
-CALLS_PER_TURN = 4
+"""Malformed and illegal calls that end an episode."""
 
 
 class Desk(Protocol):
     """What a domain does for the engine."""
 
-    def call(self, episode: Episode, call: Call) -> str:
+    def call(self, episode: Episode, call: Any) -> str:
         """Run a tool; returns what the agent reads."""
 
-    def hear(self, episode: Episode, said: Sequence[Said]) -> list[Heard]:
+    def ends(self, call: Any) -> bool:
+        """Whether a call leaves the conversation, and so has to wait for what is said."""
+
+    def hear(self, episode: Episode, said: Sequence[Any]) -> list[Heard]:
         """Weigh what the agent said; notes claims, refusals and violations."""
 
     def note_user(self, episode: Episode, turn: UserTurn) -> None:
@@ -67,17 +71,19 @@ class Engine:
             episode.errors += 1
             episode.note("error", error)
             results.append(error)
-        for call in turn.calls[:CALLS_PER_TURN]:
-            results.append(self.desk.call(episode, call))
-            if episode.end:
-                break
-        episode.tool_results = tuple(results)
-        if not episode.end and turn.speaks:
+        last = [call for call in turn.calls if self.desk.ends(call)]
+        for call in turn.calls:
+            if call not in last:
+                results.append(self.desk.call(episode, call))
+        if turn.speaks:
             heard = self.desk.hear(episode, turn.said)
             episode.user_turn = answer = self.user.answer(episode, heard)
             self.desk.note_user(episode, answer)
             if answer.closed:
                 episode.end = "user_closed"
+        if last and not episode.end:
+            results.append(self.desk.call(episode, last[0]))
+        episode.tool_results = tuple(results)
         if not episode.end:
             if episode.errors >= ERROR_BUDGET:
                 episode.end = "error_budget_spent"

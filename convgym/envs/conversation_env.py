@@ -10,6 +10,7 @@ Knows nothing of orders or customers; a subclass hands in the domain.
 from __future__ import annotations
 
 import json
+from numbers import Integral, Real
 from typing import Any, Protocol
 
 import gymnasium as gym
@@ -84,7 +85,11 @@ def _choose(keyword: str, value: str, allowed: tuple[str, ...]) -> str:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 class ConversationEnv(gym.Env[Any, Any]):
@@ -128,11 +133,11 @@ class ConversationEnv(gym.Env[Any, Any]):
             raise InvalidConfiguration(f"privileged={privileged!r} is not True or False")
         if not (user is None or isinstance(user, str)):
             raise InvalidConfiguration(f"user={user!r} is not the path of a fitted user, a str")
-        if not (_is_number(max_turns) and isinstance(max_turns, int) and 2 <= max_turns <= 200):
+        if not (_is_whole(max_turns) and 2 <= max_turns <= 200):
             raise InvalidConfiguration(f"max_turns={max_turns!r}; it takes 2 to 200 agent turns")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InvalidConfiguration(f"render_mode={render_mode!r} is not None, ansi or human")
-        self._discount = discount
+        self._discount = float(discount)
         self._privileged = privileged
         self.render_mode = render_mode
 
@@ -143,7 +148,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         self._bank = banks[_choose("phrases", phrases, tuple(banks))]
         if fit:
             self._bank = self._bank.extended(fit.wordings())
-        self._engine = Engine(domain, AgendaUser(domain.vocabulary, model), max_turns)
+        self._engine = Engine(domain, AgendaUser(domain.vocabulary, model), int(max_turns))
         scales = {"turn": 1.0 / max_turns, "errors": 1.0 / ERROR_BUDGET, **domain.scales}
         self._scale = np.array(
             [scales.get(name, 1.0) for name in domain.layout], dtype=np.float32
@@ -223,6 +228,8 @@ class ConversationEnv(gym.Env[Any, Any]):
         return self._observe(), info
 
     def _episode_keys(self, key: int, options: dict[str, Any]) -> tuple[str, int, int, int]:
+        if not isinstance(options, dict):
+            raise InvalidConfiguration(f"reset's options are {options!r}; they must be a dict")
         unknown = set(options) - {"task_id", "user_seed", "wording_seed"}
         if unknown:
             raise InvalidConfiguration(
@@ -240,12 +247,12 @@ class ConversationEnv(gym.Env[Any, Any]):
             seed = options.get(name)
             if seed is None:
                 continue
-            if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            if not _is_whole(seed) or seed < 0:
                 raise InvalidConfiguration(f"{name}={seed!r}; it must be a whole number from 0")
             if name == "user_seed":
-                user_key = keys.child(keys.mix(seed), 1)
+                user_key = keys.child(keys.mix(int(seed)), 1)
             else:
-                wording_key = keys.child(keys.mix(seed), 2)
+                wording_key = keys.child(keys.mix(int(seed)), 2)
         return split, number, user_key, wording_key
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -341,6 +348,8 @@ class ConversationEnv(gym.Env[Any, Any]):
     @property
     def system_prompt(self) -> str:
         """Policy document and tool schemas of the running episode."""
+        if self._episode is None:
+            raise gym.error.ResetNeeded("the policy is an episode's; call reset first")
         return f"{self._policy_document()}\n\nTools:\n{self._domain.tools}"
 
     def _policy_document(self) -> str:
@@ -407,7 +416,7 @@ class ConversationEnv(gym.Env[Any, Any]):
             )
             if episode.violations
             else "",
-            "milestones": grade.progress if grade else 0.0,
+            "milestones": grade.progress if grade and self._shows_progress(ended) else 0.0,
             "action_mask": self.action_masks(),
             "cost_characters": characters,
             "success": success,
@@ -418,6 +427,10 @@ class ConversationEnv(gym.Env[Any, Any]):
         if self._privileged:
             info["privileged"] = json.dumps(self._domain.privileged(episode))
         return info
+
+    def _shows_progress(self, ended: bool) -> bool:
+        """Progress tells which order is meant, so it shows only where the reward tells it too."""
+        return ended or self._reward == "milestones" or self._privileged
 
     @staticmethod
     def _succeeded(episode: Episode, grade: Grade) -> bool:

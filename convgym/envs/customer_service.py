@@ -16,13 +16,15 @@ class CustomerServiceEnv(ConversationEnv):
     some requests must be granted, some refused for the right reason, some transferred. It
     must authenticate the customer, read the order before it decides, and obtain the
     customer's yes before it changes anything. The customer has a goal, knowledge with gaps
-    and slips, limited patience, and believes nothing that the agent has not looked up.
+    and slips, limited patience, and doubts claims that the agent has not looked up.
 
     ## Action Space
     `action="text"`: a reply of at most 4,096 characters, speech and tool calls mixed. A call
     is `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, a bare
     `{"name": ..., "arguments": ...}`, or `{"tool_calls": [...]}`; `<think>...</think>` is
-    dropped. Calls run first; a reply of calls alone keeps the floor.
+    dropped. Calls run first, then the speech is heard, against what they have read; a transfer
+    or an ending comes last. A reply of calls alone, or with mere pastime beside them ("let me
+    check"), keeps the floor. At most four calls a reply.
     `action="act"`: `Discrete(57)`, one act of speech or one tool call, with a pointer where
     it needs one. Legal acts: `info["action_mask"]`, `action_masks()`. An illegal act is an
     error; five errors end the episode.
@@ -55,8 +57,10 @@ class CustomerServiceEnv(ConversationEnv):
 
     ## Information
     The same keys at reset and every step: `task_id`, `split`, `turn`, `user_acts` (JSON),
-    `user_log_prob` (nats, of the customer's choices), `tool_results`, `errors`, `violations`,
-    `milestones`, `action_mask`, `cost_characters`, `success`, `reward_terms` (JSON),
+    `user_log_prob` (nats, of the customer's choices; for calibration, not for the agent, whom
+    it can tell that a memory slipped), `tool_results`, `errors`, `violations`, `milestones` (0
+    until the end unless the reward is "milestones", which tells as much: progress shows which
+    order is meant), `action_mask`, `cost_characters`, `success`, `reward_terms` (JSON),
     `failure_reason`, `oracle_length` (at the end); `privileged` (JSON) only on request.
 
     ## Arguments

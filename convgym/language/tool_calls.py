@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-MOST_CALLS = 8
+MOST_CALLS = 4
 _THINK = re.compile(r"<think>.*?(?:</think>|\Z)|</think>", re.DOTALL | re.IGNORECASE)
 _TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL | re.IGNORECASE)
 _CONTROL = re.compile(

@@ -280,8 +280,9 @@ class BatchedCustomerService:
         rows, failed = rows[right], rows[~right]
         e.belief[rows, cells.VERIFIED] = 1
         self._authenticate(e, rows)
-        e.belief[failed, cells.FAILURES] += e.belief[failed, cells.FAILURES] < 255
-        e.belief[failed, _REJECTED[POSTCODE]] = 1
+        anew = failed[e.belief[failed, _REJECTED[POSTCODE]] == 0]
+        e.belief[anew, cells.FAILURES] += e.belief[anew, cells.FAILURES] < 255
+        e.belief[anew, _REJECTED[POSTCODE]] = 1
 
     def _list(self, e: Episodes, rows: Rows, act: Ints) -> None:
         e.belief[rows[:, None], _SEEN] = 1
@@ -385,6 +386,7 @@ class BatchedCustomerService:
         )
         truth = np.where(fact == FACT_FEE, e.task.fee[rows], e.task.channel[rows])
         self._violate(e, rows[claimed & term & (_VALUE[act] != truth)], "told_a_falsehood")
+        self._violate(e, rows[~term & (pointer != meant)], "told_of_another_order")
         told = _TOLD[fact, np.where(term, _VALUE[act], pointer)]
         e.belief[rows[claimed], told[claimed]] = 1
         fine = np.where(term | (pointer == meant), acts.FINE, acts.OTHER_OBJECT)
@@ -463,6 +465,7 @@ class BatchedCustomerService:
         right, done = e.decided_right, e.belief[:, cells.TOLD_DONE] > 0
         decided = np.select(case, [right, right & e.transferred, status | eta], right)
         refused = e.user.resolved & (e.belief[:, _DENIED].sum(axis=1) == 1)
+        refused &= e.belief[:, _OFFERED].sum(axis=1) == e.user.knowledge.alternative
         told = np.select(case, [refused, right & e.transferred, status & eta], done)
         reached = np.cumprod([authenticated, read, decided, told], axis=0).sum(axis=0)
         clean = (e.violations == 0) & ((e.diff == 0) | (e.diff == task.goal))

@@ -20,9 +20,11 @@ from convgym.domains.customer_service.tasks import (
     draw_task,
 )
 from convgym.domains.customer_service.tools import ShopTools
+from convgym.domains.customer_service.understanding import Claim
 from convgym.domains.customer_service.vocabulary import (
     ACTIONS,
     EMAIL,
+    END_CONVERSATION,
     FACT_ETA,
     FACT_STATUS,
     FIND_CUSTOMER,
@@ -31,6 +33,7 @@ from convgym.domains.customer_service.vocabulary import (
     ORDER,
     POSTCODE,
     SAID_CELL,
+    TRANSFER_TO_HUMAN,
     VERIFY_CUSTOMER,
     WRITE,
     WRITES,
@@ -44,6 +47,7 @@ from convgym.engine.grading import Evidence, Grade, grade
 from convgym.engine.keys import WORDING, draw
 from convgym.engine.rules import REFUSE, TRANSFER
 from convgym.language.phrases import PhraseBank
+from convgym.language.tool_calls import RawCall
 from convgym.users.agenda import Knowledge, UserState
 from convgym.users.persona import Persona
 
@@ -117,17 +121,29 @@ class CustomerServiceDesk:
 
     def understand(self, episode: Episode, text: str) -> AgentTurn:
         """The agent turn that a reply in free text stands for."""
-        return grounding.understand(self.shop, episode, text)
+        return grounding.understand(text)
 
     # -- what the engine asks for ------------------------------------------------------------------
 
-    def call(self, episode: Episode, call: Call) -> str:
-        """Run one tool."""
+    def call(self, episode: Episode, call: Call | RawCall) -> str:
+        """Run one tool; a call from text is held against the state now."""
+        if isinstance(call, RawCall):
+            grounded = grounding.ground_call(self.shop, episode, call)
+            if isinstance(grounded, str):
+                return self._tools.fail(episode, grounded)
+            call = grounded
         return self._tools.call(episode, call)
 
-    def hear(self, episode: Episode, said: Sequence[Said]) -> list[Heard]:
+    def ends(self, call: Call | RawCall) -> bool:
+        """Transfers and endings."""
+        if isinstance(call, RawCall):
+            return call.name in ("transfer_to_human", "end_conversation")
+        return call.tool in (TRANSFER_TO_HUMAN, END_CONVERSATION)
+
+    def hear(self, episode: Episode, said: Sequence[Said | Claim]) -> list[Heard]:
         """What each act of speech means to this customer."""
-        return [hearing.hear_one(episode, act) for act in said]
+        acts_said = grounding.ground_speech(self.shop, episode, said)
+        return [hearing.hear_one(episode, act) for act in acts_said]
 
     def note_user(self, episode: Episode, turn: UserTurn) -> None:
         """Put what the customer said into the belief."""
@@ -166,9 +182,11 @@ class CustomerServiceDesk:
         goal: dict[tuple[str, int, str], int | str] = {}
         if decision.effect == REFUSE:
             decided = desk.decided_right
-            # Naming every reason there is, the right one among them, is no reason.
+            # Naming every reason there is, the right one among them, is no reason; nor is
+            # offering everything an offer.
             one_reason = sum(belief[cell] for cell in cells.DENIED) == 1
-            told = bool(episode.user.resolved) and one_reason
+            its_offer = sum(belief[cell] for cell in cells.OFFERED) == bool(decision.alternative)
+            told = bool(episode.user.resolved) and one_reason and its_offer
         elif decision.effect == TRANSFER:
             decided = told = desk.transferred and desk.decided_right
         elif task.workflow == rules.STATUS:
@@ -239,7 +257,7 @@ def knowledge(task: Task) -> Knowledge:
         ),
         misremembered=(
             U["inform_email_wrong"],
-            -1 if impostor else U["inform_postcode_wrong"],
+            U["inform_postcode_wrong"],  # an impostor's draw changes nothing, and shows nothing
             -1 if task.knowledge == KNOWS_ITEM else U["inform_order_wrong"],
             -1,
             -1,

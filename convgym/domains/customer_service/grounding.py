@@ -1,19 +1,19 @@
 """From a reply in free text to an agent turn: values held against the world and the reads.
 
-    reply ─► parse_reply ─► speech ─► read_speech ─► Claim ─► Said   KNOWN, FALSE, UNSUPPORTED
-                        └─► calls ─► schema ─► Call                  rows, pointers, details
+    reply ─► parse_reply ─► calls  ─► RawCall ─► ground_call   ─► Call   when it is run
+                        └─► speech ─► Claim   ─► ground_speech ─► Said   when it is heard
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from convgym.domains.customer_service import cells
-from convgym.domains.customer_service.records import error_json
 from convgym.domains.customer_service.rules import ADDRESS, CANCEL, DENIALS, OFFERS
 from convgym.domains.customer_service.tasks import Task
+from convgym.domains.customer_service.tools import RIGHT, STATED_WRONG, UNSTATED
 from convgym.domains.customer_service.understanding import LATE, STATUS, Claim, read_speech
 from convgym.domains.customer_service.vocabulary import (
     END_CONVERSATION,
@@ -25,6 +25,7 @@ from convgym.domains.customer_service.vocabulary import (
     FIND_CUSTOMER,
     GET_ORDER,
     LIST_ORDERS,
+    POSTCODE,
     SLOTS,
     TRANSFER_TO_HUMAN,
     VERIFY_CUSTOMER,
@@ -100,58 +101,79 @@ _TOOL_NUMBER = {
     "transfer_to_human": TRANSFER_TO_HUMAN,
     "end_conversation": END_CONVERSATION,
 }
+_PASTIME = ("greet", "apologise", "wait")
 _CHAT = {
     "greet": acts.CHAT,
+    "wait": acts.CHAT,
     "ask_intent": acts.ASK_INTENT,
     "apologise": acts.APOLOGISE,
     "close": acts.CLOSE,
 }
 
 
-def understand(shop: World, episode: Episode, text: str) -> AgentTurn:
-    """A sanitised reply as an agent turn; speech without meaning is heard as unclear."""
+def understand(text: str) -> AgentTurn:
+    """A sanitised reply as an agent turn, not yet held against any state.
+
+    Speech that only passes the time ("let me check") keeps the floor beside a call; speech
+    without any meaning is unclear to the customer where nothing else comes with it.
+    """
     parsed = parse_reply(text)
-    calls: list[Call] = []
-    errors = list(parsed.errors)
-    for raw in parsed.calls:
-        problem, call = _ground_call(shop, episode, raw)
-        if call is None:
-            errors.append(error_json(problem))
-        else:
-            calls.append(call)
-    said: tuple[Said, ...] = ()
+    said: tuple[Said | Claim, ...] = ()
     if parsed.speech:
-        claims = read_speech(parsed.speech)[:MOST_ACTS]
-        grounded = (_ground_claim(shop, episode, claim) for claim in claims)
-        said = tuple(dict.fromkeys(act for act in grounded if act)) or (Said(acts.UNCLEAR),)
-    return AgentTurn(said, tuple(calls), tuple(errors), text)
+        said = read_speech(parsed.speech)[:MOST_ACTS]
+        if parsed.calls and all(claim.act in _PASTIME for claim in said):
+            said = ()
+        elif not said:
+            said = (Said(acts.UNCLEAR),)
+    return AgentTurn(said, parsed.calls, parsed.errors, text)
+
+
+def ground_speech(
+    shop: World, episode: Episode, said: Sequence[Said | Claim]
+) -> list[Said]:
+    """Acts of speech with their claims held against what the desk has read by now."""
+    grounded = [
+        _ground_claim(shop, episode, act) if isinstance(act, Claim) else act for act in said
+    ]
+    heard = list(dict.fromkeys(act for act in grounded if act is not None))
+    return heard or [Said(acts.UNCLEAR)] * bool(said)
 
 
 # -- calls -----------------------------------------------------------------------------------------
 
 
-def _ground_call(shop: World, episode: Episode, raw: RawCall) -> tuple[str, Call | None]:
+def ground_call(shop: World, episode: Episode, raw: RawCall) -> Call | str:
+    """A checked call with rows and pointers, or one sentence of what is wrong with it."""
     body = TOOLS.get(raw.name)
     if body is None:
-        return f"there is no tool {raw.name[:40]!r}; there are {', '.join(TOOLS)}", None
+        return f"there is no tool {raw.name[:40]!r}; there are {', '.join(TOOLS)}"
     problem = check_arguments(body["parameters"], raw.arguments)
     if problem:
-        return f"{raw.name}: {problem}", None
+        return f"{raw.name}: {problem}"
     arguments: Mapping[str, str] = raw.arguments
-    desk = episode.desk
     if raw.name == "find_customer":
-        return "", Call(FIND_CUSTOMER, detail=shop.customer_by_email(arguments["email"]))
+        return Call(FIND_CUSTOMER, detail=shop.customer_by_email(arguments["email"]))
     if raw.name == "verify_customer":
-        right = desk.customer >= 0 and (
-            arguments["postcode"].strip() == shop.postcode_text(desk.customer)
-        )
-        return "", Call(VERIFY_CUSTOMER, detail=int(right))
+        return Call(VERIFY_CUSTOMER, detail=_postcode(shop, episode, arguments["postcode"]))
     if raw.name in WRITE_TOOLS:
         write = WRITE_TOOLS.index(raw.name)
         pointer = _pointer(shop, episode, arguments["order"])
-        return "", Call(WRITE, write, pointer, _detail(shop, episode.task, raw.name, arguments))
+        return Call(WRITE, write, pointer, _detail(shop, episode.task, raw.name, arguments))
     pointer = _pointer(shop, episode, arguments["order"]) if "order" in arguments else -1
-    return "", Call(_TOOL_NUMBER[raw.name], pointer=pointer)
+    return Call(_TOOL_NUMBER[raw.name], pointer=pointer)
+
+
+def _postcode(shop: World, episode: Episode, tried: str) -> int:
+    """RIGHT, STATED_WRONG or UNSTATED, as `ShopTools` counts them."""
+    desk, customer, tried = episode.desk, episode.task.customer, tried.strip()
+    if desk.customer >= 0 and tried == shop.postcode_text(desk.customer):
+        return RIGHT
+    stated = (
+        "",
+        shop.postcode_text(customer),
+        shop.wrong_postcode(customer),
+    )[desk.heard[POSTCODE]]
+    return STATED_WRONG if tried and tried == stated else UNSTATED
 
 
 def _detail(shop: World, task: Task, name: str, arguments: Mapping[str, str]) -> int:
@@ -175,8 +197,8 @@ def _pointer(shop: World, episode: Episode, named: str) -> int:
     named = named.strip()
     if named.lower().startswith("order:"):
         number = named[6:].strip()
-        if number.isascii() and number.isdigit() and 1 <= int(number[:4]) <= ORDERS_EACH:
-            pointer = int(number[:4]) - 1
+        if len(number) == 1 and number.isdigit() and 1 <= int(number) <= ORDERS_EACH:
+            pointer = int(number) - 1
             return pointer if episode.belief[cells.SEEN[pointer]] else -1
         return -1
     row = shop.order_by_id(named)
@@ -198,7 +220,8 @@ def _ground_claim(shop: World, episode: Episode, claim: Claim) -> Said | None:
         return _ground_fact(shop, episode, claim)
     if act == "confirm":
         pointer = _order_meant(shop, episode, claim.order)
-        return Said(acts.CONFIRM, WRITES.index(slot), pointer)
+        claimed = acts.KNOWN if _is_address_meant(shop, episode, claim) else acts.FALSE
+        return Said(acts.CONFIRM, WRITES.index(slot), pointer, claim=claimed)
     if act == "deny":
         reason = _too_late_for(episode) if slot == LATE else slot
         return Said(acts.DENY, DENIALS.index(reason)) if reason else None
@@ -206,7 +229,14 @@ def _ground_claim(shop: World, episode: Episode, claim: Claim) -> Said | None:
         return Said(acts.OFFER, OFFERS.index(slot))
     assert act == "done", act
     written = any(episode.belief[cell] for cell in cells.WRITTEN[WRITES.index(slot)])
-    return Said(acts.REPORT_DONE, claim=acts.KNOWN if written else acts.FALSE)
+    true = written and _is_address_meant(shop, episode, claim)
+    return Said(acts.REPORT_DONE, claim=acts.KNOWN if true else acts.FALSE)
+
+
+def _is_address_meant(shop: World, episode: Episode, claim: Claim) -> bool:
+    """Whether the place that a claim names, if it names one, is the one the customer wants."""
+    wanted = _plain(shop.address(episode.task.customer))
+    return claim.slot != "address" or _plain(claim.value) in wanted
 
 
 def _too_late_for(episode: Episode) -> str:

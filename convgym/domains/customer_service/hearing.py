@@ -72,6 +72,8 @@ def _hear_fact(episode: Episode, act: Said) -> Heard:
     if fact in (FACT_STATUS, FACT_ETA):
         belief[cells.TOLD[fact][act.pointer]] = 1
         meant = episode.desk.customer == task.customer and act.pointer == task.pointer
+        if not meant:
+            violate(episode, "told_of_another_order")
         return Heard(acts.TELL, fact, act.pointer, acts.FINE if meant else acts.OTHER_OBJECT)
     belief[cells.TOLD[fact][act.value]] = 1
     return Heard(acts.TELL, fact)

@@ -55,6 +55,7 @@ VIOLATIONS = (
     "wrote_without_confirmation",
     "told_a_falsehood",
     "wrote_what_was_not_asked",
+    "told_of_another_order",
 )
 
 _STAGE_LIMIT = {0: "still being processed", 1: "being processed or packed"}
@@ -97,6 +98,13 @@ RULES = RuleSet(
             effect=OBLIGE,
             text="Read the order before you decide, refuse or transfer.",
             requires=(Condition("read", "==", 1),),
+        ),
+        Rule(
+            "told_of_another_order",
+            on="tell",
+            effect=OBLIGE,
+            text="Tell only of the order that the customer means; ask where it could be two.",
+            requires=(Condition("meant", "==", 1),),
         ),
         Rule(
             "not_cancellable",

@@ -35,6 +35,8 @@ from convgym.engine.acts import Call
 from convgym.engine.episode import Episode
 from convgym.engine.rules import ALLOW, TRANSFER
 
+UNSTATED, STATED_WRONG, RIGHT = -1, 0, 1
+"""`detail` of a verification: a code nobody said, what the customer said, the account's own."""
 _RESULT = ("cancelled", "return_created", "address_updated")
 
 
@@ -56,7 +58,7 @@ class ShopTools:
             episode.note("end_conversation", "")
             return '{"ended": true}'
         if not episode.belief[cells.FOUND]:
-            return self._fail(episode, "no customer account is open; call find_customer first")
+            return self.fail(episode, "no customer account is open; call find_customer first")
         if tool == VERIFY_CUSTOMER:
             return self._verify(episode, call.detail)
         if tool == LIST_ORDERS:
@@ -65,7 +67,8 @@ class ShopTools:
             return self._get(episode, call.pointer)
         return self._write(episode, call)
 
-    def _fail(self, episode: Episode, sentence: str) -> str:
+    def fail(self, episode: Episode, sentence: str) -> str:
+        """Charge an error to the budget."""
         episode.errors += 1
         episode.note("error", sentence)
         return error_json(sentence)
@@ -93,13 +96,15 @@ class ShopTools:
 
     def _verify(self, episode: Episode, matches: int) -> str:
         belief = episode.belief
-        episode.note("verify_customer", "verified" if matches else "failed")
-        if matches:
+        episode.note("verify_customer", "verified" if matches == RIGHT else "failed")
+        if matches == RIGHT:
             belief[cells.VERIFIED] = 1
             self._authenticate(episode)
             return '{"verified": true}'
-        belief[cells.FAILURES] = min(belief[cells.FAILURES] + 1, 255)
-        belief[cells.REJECTED[POSTCODE]] = 1
+        # Only what the customer said counts, and the same thing tried again counts once.
+        if matches == STATED_WRONG and not belief[cells.REJECTED[POSTCODE]]:
+            belief[cells.FAILURES] = min(belief[cells.FAILURES] + 1, 255)
+            belief[cells.REJECTED[POSTCODE]] = 1
         return '{"verified": false, "error": "this is not the postcode of the account"}'
 
     def _list(self, episode: Episode) -> str:
@@ -163,9 +168,9 @@ class ShopTools:
         desk, task, belief = episode.desk, episode.task, episode.belief
         write, pointer = call.argument, call.pointer
         if pointer < 0:
-            return self._fail(episode, "this customer has no such order")
+            return self.fail(episode, "this customer has no such order")
         if belief[cells.WRITTEN[write][pointer]]:
-            return self._fail(episode, "this change was made before")
+            return self.fail(episode, "this change was made before")
         row = desk.customer * ORDERS_EACH + pointer
         facts = {
             "factors": factors(belief),

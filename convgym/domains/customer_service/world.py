@@ -124,7 +124,9 @@ class World:
 
     def wrong_email(self, customer: int) -> str:
         """What a customer with a poor memory writes instead; belongs to nobody."""
-        return self.email(customer).replace("@example.com", "@example.org")
+        name = f"{_FIRST[self.first[customer]]}.{_LAST[self.last[customer]]}"
+        number = CUSTOMERS + (self.number[customer] * 7 + 3) % CUSTOMERS  # no account has it
+        return f"{name}{number}@example.com".lower()
 
     def postcode_text(self, customer: int) -> str:
         """Five digits."""
