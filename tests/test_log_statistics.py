@@ -4,38 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recorded import SAMPLE, corpus, talk
 
 from convgym.conversation import Conversation, Message
 from convgym.data.logs import read_log
 from convgym.data.statistics import LogStatistics, average_ranks, spearman
-
-ROOT = Path(__file__).resolve().parents[1]
-SAMPLE = ROOT / "datasets" / "samples" / "support_sample.jsonl"
-
-
-def corpus(name: str, split: str = "train") -> Path:
-    folder = os.environ.get("CONVGYM_DATA") or ROOT.parent / "shared" / "data"
-    path = Path(folder) / name / f"{split}.jsonl.gz"
-    if not path.exists():
-        pytest.skip(f"no real data at {path}; set CONVGYM_DATA to its folder")
-    return path
-
-
-def talk(identity: str, *said: str, **fields) -> Conversation:
-    """A conversation; a text that begins with "a:" is the assistant's."""
-    messages = [
-        Message("assistant", text[2:]) if text.startswith("a:") else Message("user", text)
-        for text in said
-    ]
-    return Conversation(identity, tuple(messages), **fields)
 
 
 def slow_numbers(conversations: list[Conversation]) -> dict[str, object]:

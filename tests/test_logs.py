@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import math
-import os
 import random
 import re
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recorded import SAMPLE, corpus, talk
 
 from convgym.conversation import Conversation, Message
 from convgym.data.logs import LogReport, read_log, write_log
@@ -21,26 +21,7 @@ from convgym.data.records import from_record, to_record
 from convgym.data.statistics import LogStatistics
 from convgym.errors import DatasetError, InvalidLog, MissingExtra
 
-ROOT = Path(__file__).resolve().parents[1]
-SAMPLE = ROOT / "datasets" / "samples" / "support_sample.jsonl"
 CORPORA = ("multidogo", "multiwoz", "persuasionforgood", "taskmaster_steps")
-
-
-def corpus(name: str, split: str = "train") -> Path:
-    folder = os.environ.get("CONVGYM_DATA") or ROOT.parent / "shared" / "data"
-    path = Path(folder) / name / f"{split}.jsonl.gz"
-    if not path.exists():
-        pytest.skip(f"no real data at {path}; set CONVGYM_DATA to its folder")
-    return path
-
-
-def talk(identity: str, *said: str, **fields) -> Conversation:
-    """A conversation; a text that begins with "a:" is the assistant's."""
-    messages = [
-        Message("assistant", text[2:]) if text.startswith("a:") else Message("user", text)
-        for text in said
-    ]
-    return Conversation(identity, tuple(messages), **fields)
 
 
 def generated_lines(count: int, seed: int) -> list[bytes]:

@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from recorded import corpus, talk
 
-from convgym.conversation import Conversation, Message
+from convgym.conversation import Conversation
 from convgym.data import reward_model
 from convgym.data.logs import read_log
 from convgym.data.reward_model import fit_reward_model
 from convgym.errors import DatasetError, InvalidConfiguration, MissingExtra
-
-ROOT = Path(__file__).resolve().parents[1]
-
-
-def corpus(name: str, split: str = "train") -> Path:
-    folder = os.environ.get("CONVGYM_DATA") or ROOT.parent / "shared" / "data"
-    path = Path(folder) / name / f"{split}.jsonl.gz"
-    if not path.exists():
-        pytest.skip(f"no real data at {path}; set CONVGYM_DATA to its folder")
-    return path
-
-
-def talk(identity: str, *said: str, **fields) -> Conversation:
-    """A conversation; a text that begins with "a:" is the assistant's."""
-    messages = [
-        Message("assistant", text[2:]) if text.startswith("a:") else Message("user", text)
-        for text in said
-    ]
-    return Conversation(identity, tuple(messages), **fields)
 
 
 def labelled(count: int, binary: bool = True, seed: int = 0) -> list[Conversation]:

@@ -7,10 +7,10 @@ import math
 import os
 import pickle
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from recorded import SAMPLE, corpus, talk
 
 from convgym.conversation import Conversation, Message
 from convgym.data import cues
@@ -18,26 +18,6 @@ from convgym.data.logs import read_log
 from convgym.data.user_fit import fit_user
 from convgym.errors import InvalidConfiguration
 from convgym.users.fit import DEFAULTS, UserFit
-
-ROOT = Path(__file__).resolve().parents[1]
-SAMPLE = ROOT / "datasets" / "samples" / "support_sample.jsonl"
-
-
-def corpus(name: str, split: str = "train") -> Path:
-    folder = os.environ.get("CONVGYM_DATA") or ROOT.parent / "shared" / "data"
-    path = Path(folder) / name / f"{split}.jsonl.gz"
-    if not path.exists():
-        pytest.skip(f"no real data at {path}; set CONVGYM_DATA to its folder")
-    return path
-
-
-def talk(identity: str, *said: str, **fields) -> Conversation:
-    """A conversation; a text that begins with "a:" is the assistant's."""
-    messages = [
-        Message("assistant", text[2:]) if text.startswith("a:") else Message("user", text)
-        for text in said
-    ]
-    return Conversation(identity, tuple(messages), **fields)
 
 
 @pytest.mark.parametrize(
