@@ -149,11 +149,14 @@ def conversations(banks: Mapping[str, PhraseBank], tasks: int, seed: int) -> dic
 
 
 def labelled(path: Path) -> list[tuple[set[str], set[str], str]]:
-    """Labels wanted, labels read and text of each labelled reply."""
+    """Labels wanted, labels read and text of each labelled reply.
+
+    The labels leave out "one moment, please", and so does what is read.
+    """
     rows = []
     for line in path.read_text(encoding="utf-8").splitlines():
         reply = json.loads(line)
-        read = {str(claim) for claim in read_speech(reply["text"])}
+        read = {str(claim) for claim in read_speech(reply["text"])} - {"wait"}
         rows.append((set(reply["acts"]), read, reply["text"]))
     return rows
 

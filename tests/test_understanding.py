@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import sys
+from itertools import product
 from pathlib import Path
 
 import gymnasium as gym
@@ -11,7 +12,12 @@ import pytest
 import convgym  # noqa: F401  registers the environments
 from convgym.domains.customer_service import cells
 from convgym.domains.customer_service.grounding import ground_speech
-from convgym.domains.customer_service.rules import DENIALS
+from convgym.domains.customer_service.rules import (
+    DENIALS,
+    PARAMETERS,
+    document,
+    parameter_dict,
+)
 from convgym.domains.customer_service.understanding import read_speech
 from convgym.domains.customer_service.vocabulary import ACTIONS, FACT_FEE, FACTS
 from convgym.domains.customer_service.wording import agent_banks, agent_text
@@ -186,6 +192,121 @@ def test_refusing_for_every_reason_refuses_nothing():
         "verified. I can't change the address either."
     )
     assert not [label for label in labels(everything) if label.startswith("deny")]
+
+
+# -- misreadings that a red team found -------------------------------------------------------------
+
+TOO_LATE = "deny(not_cancellable)"
+SHIPPED = "inform(status=shipped)"
+ONE_TENTH = ["inform(fee=10)", "inform(channel=original)"]
+RED_TEAM = {
+    # Rules of the shop are not about this order; its own state beside one is.
+    "cancellation is only available for orders still being processed, and yours has already "
+    "moved past that stage": [TOO_LATE],
+    "We can only cancel orders that are being processed. Yours is shipped.": [TOO_LATE, SHIPPED],
+    "We can only cancel orders that are being processed.": [],
+    "Cancellation works for processing orders only": [],
+    "returns can be opened only for delivered orders": [],
+    "Only delivered orders can be returned and this one is shipped":
+        ["deny(not_delivered)", SHIPPED],
+    "Returns are only possible for delivered items, and yours is still shipped.":
+        ["deny(not_delivered)", SHIPPED],
+    "Orders that are shipped can't be cancelled, but yours can. Shall I cancel it?":
+        ["confirm(cancel)"],
+    "Orders can only be cancelled while processing. Yours is still being processed. Shall I "
+    "cancel it?": ["inform(status=processing)", "confirm(cancel)"],
+    "Addresses can only be changed on orders that are still being processed or packed. I can "
+    "have it sent to a pickup point.": ["offer(pickup)"],
+    "I can't cancel anything without your email address": ["ask(email)"],
+    "I'm not able to change the order until I have your email.": ["ask(email)"],
+    "Cancellations are only possible while an order is being processed. What is your order "
+    "number?": ["ask(order)"],
+    "Sorry, only orders still in processing can be cancelled, and W48213 is shipped":
+        [TOO_LATE, SHIPPED],
+    "Orders can't be cancelled once they're packed, and yours is already packed.":
+        [TOO_LATE, "inform(status=packed)"],
+    "Unfortunately shipped orders can't be cancelled.": [],
+    "W48213 is already shipped. Unfortunately shipped orders can't be cancelled.":
+        [TOO_LATE, SHIPPED],
+    "I can only cancel orders that haven't shipped yet, and yours has shipped.":
+        [TOO_LATE, SHIPPED],
+    "Final sale items can't be returned, and the lamp is final sale.": ["deny(final_sale)"],
+    "Final sale items can't be returned.": [],
+    "Both items have shipped.": [SHIPPED],
+    "We can no longer change the address, as packed parcels are sealed.":
+        ["deny(already_shipped)"],
+    "I've opened the return, refunds take 5 days.": ["done(return)"],
+    # Not done yet, not so any more, only normally so.
+    "everything is in place for cancellation. Please reply YES to confirm.": ["confirm(cancel)"],
+    "I have noted 145 Mill Lane, Ashford as the new delivery address. Is that correct?":
+        ["confirm(address)"],
+    "The cancellation is prepared.": [],
+    "Your return is ready for submission.": [],
+    "The order is being processed; it will be shipped and delivered by 22 March.":
+        ["inform(status=processing)", "inform(eta=22 March)"],
+    "It was packed yesterday and is now shipped": [SHIPPED],
+    "It shipped on 5 March and was delivered on 9 March.":
+        ["inform(status=delivered)", "inform(eta=9 March)"],
+    "Normally a 15% restocking fee applies, but it's waived here.": ["inform(fee=0)"],
+    # What contradicts itself says nothing.
+    "I can't cancel it, it is shipped. Shall I cancel it?": [SHIPPED],
+    "W48213 can't be cancelled. Shall I change the address of W51977 to 7 Harbour View?":
+        [TOO_LATE, "confirm(address)"],
+    "I have cancelled. I have not cancelled.": [],
+    "I've cancelled W48213 for you. No other orders have been cancelled.": ["done(cancel)"],
+    "Shall I cancel W48213? Shall I cancel W51977?": [],
+    "Shall I cancel W48213 and W51977?": [],
+    "It is arriving 22 March, or not, nobody knows, I made this up": [],
+    "I can offer store credit, a pickup point, or you can return it after delivery.": [],
+    # Said in passing.
+    "it has progressed too far in our fulfilment process to be cancelled": [TOO_LATE],
+    "there's a 0% restocking fee and the money goes back to your original payment method, ok?":
+        ["inform(fee=0)", "inform(channel=original)"],
+    "I'd set up the return with a 10% restocking fee and the refund to your original payment "
+    "method, ok?": [*ONE_TENTH, "confirm(return)"],
+    "rest goes back on your original payment method": ["inform(channel=original)"],
+    "cancel the coffee maker, yeah?": ["confirm(cancel)"],
+    "I would return W48213 for you. You good with that?": ["confirm(return)"],
+    "Change to 145 Mill Lane, Ashford?": ["confirm(address)"],
+    "return's in!": ["done(return)"],
+    "you can just send it back when it gets there though": ["offer(return_later)"],
+    "return it once you've got it?": ["offer(return_later)"],
+    "The postcode didn't work. Mind checking it?": ["ask(postcode)"],
+    "Your account is verified, thank you. Let me check the order now.": ["wait"],
+    "One moment please, let me check that for you.": ["wait"],
+    "I will not be able to discuss your order until you have been verified.": ["wait"],
+    "Let me check... It's shipped and arrives on 14 March.": [SHIPPED, "inform(eta=14 March)"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", RED_TEAM)
+def test_what_a_red_team_found_misread(text):
+    assert labels(text) == RED_TEAM[text]
+
+
+def test_the_policy_document_quoted_says_nothing_of_an_order():
+    """All but its plainest line, which is what an agent would say of a return too."""
+    weighty = ("inform", "deny", "done", "confirm", "offer")
+    drawn = [parameter_dict(values) for values in product(*PARAMETERS.values())]
+    for line in {line for parameters in drawn for line in document(parameters).splitlines()}:
+        if "There is no restocking fee." not in line:
+            assert not [label for label in labels(line) if label.startswith(weighty)], line
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Shall I change the address of W48213 to 145 Mill Lane, Ashford?", "145 mill lane"),
+        ("I've changed the address to 145 Mill Lane, Ashford.", "145 mill lane"),
+        ("Shall I change it from 7 Harbour View to 145 Mill Lane?", "145 mill lane"),
+        ("The new address is 145 Mill Lane, Ashford. Shall I save it?", "145 mill lane"),
+        ("Shall I change the delivery address of W48213?", ""),
+        ("I've updated the delivery address.", ""),
+    ],
+)
+def test_an_address_that_is_asked_about_or_done_carries_its_street(text, value):
+    (claim,) = read_speech(text)
+    assert (claim.slot, claim.value) == ("address", value)
 
 
 # -- claims against the world ----------------------------------------------------------------------

@@ -28,6 +28,8 @@ _NO_QUESTION = frozenset(
 )
 _TAGS = _ASKING_FIRST | set("wasnt were werent didnt doesnt isnt arent anything".split())
 """A question may hang on a statement with these: "…, and wasn't that painless?"."""
+_ASSENTING = frozenset("ok okay alright is that".split())
+"""A tag of these asks for a yes and takes nothing back: "…, ok?"."""
 _BREAKS = frozenset((",", "because", "although", "though"))
 """No concept reaches another one across these."""
 _NOISE = str.maketrans(
@@ -149,7 +151,8 @@ class Lexicon:
         tag = _tag_place(tokens) if asked else 0
         if tag:
             said = tokens[:tag]
-            sentences.append(Sentence(said, self.places(said), False, leads=True))
+            leads = not _ASSENTING.issuperset(tokens[tag:])
+            sentences.append(Sentence(said, self.places(said), False, leads))
         rest = tokens[tag:]
         question = asked or (
             rest[0] in _ASKING_FIRST
@@ -170,11 +173,14 @@ def _spelled_out(pattern: str) -> Iterator[tuple[str, ...]]:
 def _tag_place(tokens: list[str]) -> int:
     """Where the question begins that hangs on a statement; 0 where all of it is asked.
 
-    "…, is that right?" asks about the statement itself, so it stays one question.
+    "…, is that right?" asks about the statement itself, so it stays one question; "…, ok?" does
+    not.
     """
     if tokens[0] in _ASKING_FIRST or "," not in tokens:
         return 0
     comma = len(tokens) - 1 - tokens[::-1].index(",")
     if comma < 6:
         return 0
+    if _ASSENTING.issuperset(tokens[comma + 1 :]) and comma + 1 < len(tokens):
+        return comma + 1
     return comma + 1 if any(word in _TAGS for word in tokens[comma + 1 : comma + 3]) else 0

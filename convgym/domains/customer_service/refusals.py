@@ -2,14 +2,16 @@
 
 A refusal is an inability ("cannot", "no longer", "only before") with a topic (cancel, return,
 address, identity) and often a ground (shipped, the window, final sale). Topic and ground may
-stand in the sentences around, as in a bulleted reply.
+stand in the sentences around, as in a bulleted reply. A rule of the shop refuses nothing by
+itself ("shipped orders cannot be cancelled"), but beside a state that it rules out ("yours is
+shipped") it does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from convgym.language.understanding import Sentence
+from convgym.language.understanding import MOST_TOKENS, Sentence
 
 LATE = "late"
 """A refusal that says only that it is too late; what for is what the customer asked."""
@@ -18,6 +20,7 @@ _AWAITING = frozenset(
     "once when while until till before after unless upon soon moment minute if".split()
 )
 _GROUNDS = ("processing", "packed", "shipped", "delivered")
+_NO_LONGER = frozenset(("longer",))
 Around = Sequence[Sentence]
 
 # The words between a subject and its participle, and those that make a plan of it.
@@ -47,8 +50,187 @@ def awaited(s: Sentence, place: int) -> bool:
     return s.word_before(_AWAITING, place, 6)
 
 
+# -- rules of the shop -----------------------------------------------------------------------------
+
+_MANY = frozenset(
+    "orders items returns goods purchases products parcels packages articles cancellations "
+    "addresses refunds ones".split()
+)
+_ONE = frozenset("order item purchase parcel package product address".split())
+_ANY = frozenset("a an any every no".split())
+_SPECIFIC = frozenset(
+    "your yours my our this that these those the both two three all his her their order no of "
+    "youve youd".split()
+)
+_OWN = frozenset("your yours this these youve youd".split())
+_IT = frozenset("it its them theyre".split())
+_JOINTS = frozenset((",", "and", "but", "so", "because", "since", "as"))
+_BREAKS = frozenset((",", "as", "because", "since"))
+_DEEDS = frozenset("cancel return accept take change update".split())
+_BEFORE = frozenset("before until till unless not yet ahead".split())
+
+
+def _is_plural(s: Sentence, place: int) -> bool:
+    """Orders as such: "delivered orders", but not "your orders" or "2 items"."""
+    before = s.tokens[place - 1] if place else ""
+    if s.tokens[place + 1 :] == ["in"]:
+        return False  # "the return's in"
+    return s.tokens[place] in _MANY and not (before in _SPECIFIC or before.isdigit())
+
+
+def _is_own(s: Sentence, place: int) -> bool:
+    """The token points to the customer's order: "yours", "W48213", "it" outside a condition."""
+    token = s.tokens[place]
+    if token in _OWN:
+        return s.tokens[place + 1 : place + 2] not in (["season"], ["email"], ["postcode"])
+    if token == "the":
+        return _is_definite(s, place)
+    if token in _IT:
+        return not s.word_before(_AWAITING, place, 1)
+    return len(token) == 6 and token[0] == "w" and token[1:].isdigit()
+
+
+def _is_definite(s: Sentence, place: int) -> bool:
+    """"…, and the lamp is final sale", "we can no longer cancel the order"."""
+    before = s.tokens[place - 1] if place else ""
+    if before in _JOINTS:
+        return True
+    named = s.tokens[place + 1 : place + 2]
+    if awaited(s, place) or not (before in _DEEDS or (named and named[0] in _ONE)):
+        return False
+    for ahead in range(place + 2, min(place + 6, len(s.tokens))):
+        if s.tokens[ahead] in _BREAKS:
+            break
+        if _is_plural(s, ahead) and s.tokens[ahead - 1] not in _JOINTS:
+            return False  # "the address of shipped orders"
+    return True
+
+
+def is_rule(s: Sentence) -> bool:
+    """A rule of the shop in so many words: "where no other rule applies"."""
+    return s.has("rule") or (s.tokens[:2] == ["more", "than"] and not _has_own(s))
+
+
+def is_general(s: Sentence, end: int = MOST_TOKENS) -> bool:
+    """About orders as such and none in particular: "orders can only be cancelled while …".
+
+    What makes it so stands before `end`.
+    """
+    if is_rule(s):
+        return True
+    if _has_own(s):
+        return False
+    tokens = s.tokens[:end]
+    return any(_is_plural(s, place) for place in range(len(tokens))) or any(
+        token in _ANY and not _ONE.isdisjoint(tokens[place + 1 : place + 3])
+        for place, token in enumerate(tokens)
+    )
+
+
+def _has_own(s: Sentence) -> bool:
+    return any(_is_own(s, place) for place in range(len(s.tokens)))
+
+
+def is_ruled(s: Sentence, place: int) -> bool:
+    """The stage at `place` belongs to a rule: "delivered items", "orders that are shipped"."""
+    for ahead in range(place + 1, min(place + 4, len(s.tokens))):
+        if _is_plural(s, ahead) or s.tokens[ahead] in _MANY:
+            return place == 0 or s.tokens[place - 1] not in _SPECIFIC - {"of"}
+        if s.tokens[ahead] not in ("or", "and", *_GROUNDS):
+            break
+    for back in range(place - 1, max(-1, place - 9), -1):
+        if s.tokens[back] == "," or _is_own(s, back):
+            return False
+        if _is_plural(s, back):
+            return True
+        if s.tokens[back] in _ONE and back and s.tokens[back - 1] in _ANY:
+            return True
+    return False
+
+
+def asserts_stage(s: Sentence, place: int, depth: int = 3) -> bool:
+    """Whether the stage at `place` is said of an order, now: not willed, denied or a rule."""
+    if s.near("negation", place, 4) or s.near("unable", place, 2):
+        return False
+    if s.word_before(_NO_LONGER, place, 5) or s.tokens[place + 1 :] == ["no"]:
+        return False
+    if is_planned(s, place) or awaited(s, place) or is_ruled(s, place):
+        return False
+    if depth and place > 1 and s.tokens[place - 1] in ("or", "and"):  # "will be packed and shipped"
+        earlier = [at for at in s.at(*_GROUNDS) if place - 4 <= at < place - 1]
+        return all(asserts_stage(s, at, depth - 1) for at in earlier)
+    return True
+
+
+def is_hedged(s: Sentence) -> bool:
+    """Guessed, quoted, or only normally so."""
+    return s.has("hedge", "quote") or any(place <= 3 for place in s.at("normally"))
+
+
+def own_stages(s: Sentence) -> list[tuple[int, int]]:
+    """(place, number) of each stage that is said of an order here."""
+    if s.question or is_hedged(s) or is_general(s):
+        return []
+    return [
+        (place, number)
+        for number, stage in enumerate(_GROUNDS)
+        for place in s.places.get(stage, ())
+        if asserts_stage(s, place)
+    ]
+
+
+def _ruled_out(rule: Sentence, stage: int) -> bool:
+    """A rule in `rule` rules out what is at `stage`: "only orders being processed …"."""
+    named = {
+        number
+        for number, name in enumerate(_GROUNDS)
+        for place in rule.places.get(name, ())
+        if is_ruled(rule, place) or awaited(rule, place)
+        for earlier in (rule.word_before(_BEFORE, place, 3),)
+        for number in (range(number) if earlier and "only" in rule.tokens else (number,))
+    }
+    if not named:
+        return False
+    if "only" in rule.tokens:
+        return stage not in named
+    return stage in named and rule.has("unable")
+
+
+def _by_rule(s: Sentence, around: Around) -> str:
+    """A rule and the state of this order that it rules out, one of them in this sentence."""
+    if not any(n.has("only", "unable") or "only" in n.tokens for n in (s, *around[:2])):
+        return ""
+    own = {number for _, number in own_stages(s)}
+    pairs = [(s, number) for number in own]
+    if own:
+        pairs += [(n, number) for n in around[:2] if is_general(n) for number in own]
+    elif is_general(s):
+        theirs = {number for n in around[:2] for _, number in own_stages(n)}
+        pairs += [(s, number) for number in theirs]
+    for rule, stage in pairs:
+        if _ruled_out(rule, stage):
+            if rule.has("cancel", "cancelled"):
+                return "not_cancellable"
+            if rule.has("return"):
+                return "not_delivered" if stage < 3 else ""
+            if rule.has("address", "changed"):
+                return "already_shipped"
+    return ""
+
+
 def refusal(s: Sentence, around: Around) -> str:
     """Why something is refused in this sentence; empty where nothing is."""
+    if s.has("rule"):
+        return ""
+    ruled = _by_rule(s, around)
+    if ruled:
+        return ruled
+    if s.has("unable") and s.has("email", "postcode", "order_slot") and s.has("request"):
+        return ""  # "I can't … without your e-mail" asks for it
+    if is_general(s) and not any(
+        _is_undelivered(n) or _is_over(n, True) for n in around if not is_general(n)
+    ):
+        return ""
     blocked = _blocked(s, around)
     anywhere = blocked or any(_blocked(n, ()) for n in around)
     if _is_unverified(s, blocked, anywhere):
@@ -133,6 +315,8 @@ def _is_undelivered(s: Sentence) -> bool:
 
 def offers(s: Sentence, before: Around, reason: str, conditional: bool) -> list[str]:
     """What is offered here; `reason` is what the same sentence refuses."""
+    if s.has("rule"):
+        return []
     found = []
     for concept, offer in (("pickup", "pickup"), ("credit", "store_credit")):
         if s.has(concept) and (concept == "pickup" or offers_credit(s, before)):

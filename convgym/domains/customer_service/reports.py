@@ -7,25 +7,48 @@ participle), not what is promised, wanted, possible or denied.
 from __future__ import annotations
 
 from convgym.domains.customer_service.refusals import Around, awaited, is_planned
+from convgym.domains.customer_service.world import MONTHS
 from convgym.language.understanding import Sentence
 
+_MONTH_NAMES = frozenset(month.lower() for month in MONTHS)
 _TOPICS = (
     "return", "cancel", "address", "new_address", "refund", "fee", "no_fee", "reason", "credit",
 )  # fmt: skip
 """What a participle can be about: "the refund is made" reports no return."""
 _SAME_FORM = frozenset(("set", "put", "made"))
 """Participles that look like the infinitive, or may stand before a plain noun."""
+_READY = frozenset((("in", "place"), ("all", "set"), ("set", "up")))
 _ARTICLES = frozenset(("the", "a", "your", "any"))
+_NO_STREET = frozenset("% percent days day in to is on and for will a".split()) | _MONTH_NAMES
+_FROM = frozenset(("from", "of", "than"))
 _STREETS = frozenset("street avenue road lane view close drive way court place square".split())
 
 
-def place_named(s: Sentence) -> bool:
-    """A street with its number: "7 Harbour View"."""
-    tokens = s.tokens
-    return any(
-        token in _STREETS and any(word.isdigit() for word in tokens[max(0, place - 3) : place])
-        for place, token in enumerate(tokens)
-    )
+def place_named(s: Sentence) -> str:
+    """The street with its number, "7 harbour view"; of two the one that is not left behind."""
+    tokens, found = s.tokens, []
+    for place, token in enumerate(tokens):
+        if token not in _STREETS:
+            continue
+        for at in range(place - 1, max(-1, place - 4), -1):
+            if tokens[at] in _NO_STREET:
+                break
+            if tokens[at][0].isdigit():
+                if at < place - 1 or token not in ("close", "view", "place"):
+                    left = s.word_before(_FROM, at, 1)
+                    found.append((left, -at, " ".join(tokens[at : place + 1])))
+                break
+    return min(found)[2] if found else ""
+
+
+def unreported(s: Sentence) -> list[str]:
+    """The writes of which this sentence says that they are not done."""
+    found = ["cancel"] if any(s.near("negation", p, 4) for p in s.at("cancelled")) else []
+    for place in s.at("created", "changed"):
+        if s.near("negation", place, 4) and not is_planned(s, place):
+            topic = _topic(s, place)
+            found += [topic.replace("new_", "")] if "address" in topic or topic == "return" else []
+    return found
 
 
 def reported(s: Sentence, before: Around) -> list[str]:
@@ -39,6 +62,8 @@ def reported(s: Sentence, before: Around) -> list[str]:
         for write in ("cancel", "return")
         if write in topics or (managed and s.has(write))
     ]
+    if s.tokens[-1] == "in" and len(s.tokens) <= 5 and s.has("return") and not s.has("negation"):
+        found.append("return")  # "the return's in"
     return [*found, "address"] if _address_changed(s, before, managed) else found
 
 
@@ -56,6 +81,9 @@ def _is_past(s: Sentence, place: int) -> bool:
     """Done, not to be done: no "not", "cannot" or "will" that reaches `place`."""
     if s.near("negation", place, 4) or s.near("unable", place, 5) or awaited(s, place):
         return False
+    if tuple(s.tokens[place : place + 2]) in _READY and s.tokens[place + 2 : place + 3] == ["for"]:
+        if any(place + 2 < at <= place + 6 for at in s.at(*_TOPICS, "changed")):
+            return False  # "everything is in place for the cancellation"
     if s.tokens[place] in _SAME_FORM and len(s.tokens) > 4 and not s.near("passive", place, 4):
         return False
     return not is_planned(s, place)

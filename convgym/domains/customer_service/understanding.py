@@ -21,12 +21,15 @@ from convgym.domains.customer_service.refusals import (
     Around,
     awaited,
     comes_later,
-    is_planned,
+    is_general,
+    is_hedged,
+    is_rule,
     offers,
     offers_credit,
+    own_stages,
     refusal,
 )
-from convgym.domains.customer_service.reports import place_named, reported
+from convgym.domains.customer_service.reports import place_named, reported, unreported
 from convgym.domains.customer_service.world import MONTHS
 from convgym.language.understanding import Lexicon, Sentence
 
@@ -37,6 +40,13 @@ REACH = 4
 """Sentences to either side that can complete what one leaves open, as in a bulleted reply."""
 MOST_REASONS = 2
 """A reply that refuses for more reasons than this says whatever fits, and refuses nothing."""
+MOST_OFFERS = 2
+_AGAINST = {
+    "cancel": ("not_cancellable", LATE),
+    "return": ("outside_window", "final_sale", "not_delivered"),
+    "address": ("already_shipped", LATE),
+}
+"""The refusals that a question for a yes to that write contradicts."""
 STATUS = ("processing", "packed", "shipped", "delivered")
 """Names of the stages of an order, in their order."""
 
@@ -45,9 +55,11 @@ _MONTH.update({month.lower()[:3]: month for month in MONTHS})
 _MENTIONS = frozenset("thanks thank for this with".split())
 _GIVING = frozenset("take taking send sending bring ship accept give hand mail".split())
 _ABOUT = frozenset("about information know whether sure mention".split())
-_NO_LONGER = frozenset(("longer",))
 _PERFECT = frozenset("has have been was were ive weve will".split())
 _SLOT_CUES = ("email", "postcode", "order_slot", "reason", "new_address", "address", "name_noun")
+_IMPERATIVES = frozenset("cancel return change update send redirect move switch refund".split())
+_NOTED = frozenset("noted entered down".split())
+"""Taken down, not yet done, where a question follows."""
 _NO_PROPOSAL = frozenset("did have has was were had what which why where who how when".split())
 """First words of a question that proposes nothing."""
 
@@ -56,16 +68,18 @@ class Claim(NamedTuple):
     """One speech act with its value as it was said, not yet checked."""
 
     act: str
-    """greet, ask_intent, ask, inform, confirm, deny, offer, done, apologise, close."""
+    """greet, ask_intent, ask, inform, confirm, deny, offer, done, apologise, close, wait."""
     slot: str = ""
     value: str = ""
+    """What is told; of an address that is asked about or done the place: "7 harbour view"."""
     order: str = ""
     """The order number that it is about; empty where none is named."""
 
     def __str__(self) -> str:
         if not self.slot:
             return self.act
-        return f"{self.act}({self.slot}={self.value})" if self.value else f"{self.act}({self.slot})"
+        told = f"={self.value}" if self.act == "inform" else ""
+        return f"{self.act}({self.slot}{told})"
 
 
 @cache
@@ -95,7 +109,11 @@ def _read(text: str) -> tuple[Claim, ...]:
         order = _order_named(sentence) or order
         before = sentences[max(0, place - REACH) : place]
         _read_sentence(sentence, before, sentences[place + 1 : place + 1 + REACH], order, claims)
-    return tuple(dict.fromkeys(_weighed(claims)))
+    made_up = any(s.has("made_up") and not s.question for s in sentences)
+    found = tuple(dict.fromkeys(_weighed(claims, made_up)))
+    if not found and any(s.has("wait", "verify") for s in sentences):
+        return (Claim("wait"),)
+    return found
 
 
 def _mark_return(s: Sentence) -> None:
@@ -106,31 +124,55 @@ def _mark_return(s: Sentence) -> None:
             s.places["return"] = [place]
 
 
-def _weighed(claims: list[Claim]) -> list[Claim]:
+def _weighed(claims: list[Claim], made_up: bool) -> list[Claim]:
     """Leave out what other claims of the same reply make nonsense of."""
     retry = any(claim.act == "ask" and claim.slot in ("email", "postcode") for claim in claims)
-    refused = {claim.slot for claim in claims if claim.act == "deny"}
-    asked = {claim.slot for claim in claims if claim.act == "confirm"}
+    slots = {act: {c.slot for c in claims if c.act == act} for act in ("deny", "confirm", "offer")}
+    asked = [claim for claim in claims if claim.act == "confirm"]
     dropped = set()
     if retry:
         dropped.add(("deny", "unverified"))  # another try is no refusal
-    if len(refused) > MOST_REASONS:
-        dropped |= {("deny", reason) for reason in refused}  # whatever fits
-    if len(asked) > 1:
-        dropped |= {("confirm", write) for write in asked}  # a yes to which?
-    return [claim for claim in claims if claim[:2] not in dropped]
+    if len(slots["deny"]) > MOST_REASONS:
+        dropped |= {("deny", reason) for reason in slots["deny"]}  # whatever fits
+    if len(slots["confirm"]) > 1 or len({claim.order for claim in asked} - {""}) > 1:
+        dropped |= {("confirm", write) for write in slots["confirm"]}  # a yes to which?
+    if len(slots["offer"]) > MOST_OFFERS:
+        dropped |= {("offer", offer) for offer in slots["offer"]}
+    for claim in claims:
+        if claim.act == "undone":
+            dropped |= {c[:2] for c in claims if _clash(c, claim, "done", (claim.slot,))}
+        if claim.act == "confirm":
+            reasons = _AGAINST[claim.slot]
+            denied = [c for c in claims if _clash(c, claim, "deny", reasons)]
+            dropped |= {c[:2] for c in denied} | ({claim[:2]} if denied else set())
+            dropped |= {c[:2] for c in claims if _clash(c, claim, "done", (claim.slot,))}
+    return [
+        claim
+        for claim in claims
+        if claim[:2] not in dropped
+        and claim.act != "undone"
+        and not (made_up and claim.act in ("inform", "done"))
+    ]
+
+
+def _clash(claim: Claim, other: Claim, act: str, slots: tuple[str, ...]) -> bool:
+    """`claim` is an act on one of `slots`, of no other order than `other`."""
+    apart = claim.order and other.order and claim.order != other.order
+    return claim.act == act and claim.slot in slots and not apart
 
 
 def _read_sentence(
     s: Sentence, before: Around, after: Around, order: str, out: list[Claim]
 ) -> None:
-    unsure = s.has("hedge", "quote")
+    unsure = is_hedged(s)
     order = _order_named(s) or order
     _small_talk(s, out)
     asked = _asks(s, before, after, out)
     confirms = "" if asked else _confirms(s, before)
     if confirms:
-        out.append(Claim("confirm", confirms, order=order))
+        place = _place_meant(s, before) if confirms == "address" else ""
+        orders = [named for _, named in _orders_named(s)] or [order]
+        out += [Claim("confirm", confirms, place, named) for named in orders]
     elif _asks_more(s):
         out.append(Claim("ask", "more"))
     elif s.has("ask_intent") or (_requests(s) and s.has("matter") and not asked):
@@ -145,13 +187,23 @@ def _read_sentence(
         _tells_status(s, order, out)
         if not confirms:
             _tells_date(s, order, out)
-        _tells_terms(s, before, out)
-        if not reason and not confirms:
-            out += [Claim("done", write, order=order) for write in reported(s, before)]
+        if not is_rule(s):
+            _tells_terms(s, before, out)
+        deed = min(s.at("created", "cancelled", "changed", "stored", "managed"), default=0)
+        if not (reason or confirms or is_general(s, deed)):
+            for write in reported(s, before):
+                place = _place_meant(s, before) if write == "address" else ""
+                out.append(Claim("done", write, place, order))
+        out += [Claim("undone", write, order=order) for write in unreported(s)]
     elif s.has("sorry"):
         out.append(Claim("apologise"))
     if not (s.has("quote") or confirms):
         out += [Claim("offer", offer) for offer in offers(s, before, reason, _conditional(s))]
+
+
+def _place_meant(s: Sentence, before: Around) -> str:
+    """The street named here, else the one named last."""
+    return next((place for n in (s, *reversed(before)) if (place := place_named(n))), "")
 
 
 def _conditional(s: Sentence) -> bool:
@@ -265,7 +317,8 @@ def _confirms(s: Sentence, before: Around) -> str:
         return ""
     write = _write_named(s)
     for earlier in reversed(before):
-        if write or (earlier.has("created", "cancelled") and earlier.has("passive")):
+        done = earlier.has("passive") and _NOTED.isdisjoint(earlier.tokens)
+        if write or (done and reported(earlier, ())):
             break
         if not earlier.has("unable", "later", "reason", "pickup", "sequence"):
             write = _write_named(earlier)
@@ -284,7 +337,10 @@ def _proposes(s: Sentence) -> bool:
         return True
     if not s.question or s.tokens[0] in _NO_PROPOSAL:
         return False
-    return s.has("confirm_question") or bool(_write_named(s) and _order_named(s))
+    if s.has("confirm_question"):
+        return True
+    ordered = s.tokens[0] in _IMPERATIVES and len(s.tokens) > 1 and "or" not in s.tokens
+    return bool((ordered or _order_named(s)) and _write_named(s))
 
 
 def _write_named(s: Sentence) -> str:
@@ -300,17 +356,13 @@ def _write_named(s: Sentence) -> str:
 
 
 def _tells_status(s: Sentence, order: str, out: list[Claim]) -> None:
-    for stage in STATUS:
-        for place in s.places.get(stage, ()):
-            if s.near("negation", place, 4) or s.near("unable", place, 2):
-                continue
-            if s.word_before(_NO_LONGER, place, 5):
-                continue
-            if s.tokens[place + 1 :] == ["no"]:
-                continue
-            if is_planned(s, place) or awaited(s, place):
-                continue
-            out.append(Claim("inform", "status", stage, _subject(s, place) or order))
+    told = [(at, stage, _subject(s, at) or order) for at, stage in own_stages(s)]
+    last = {(stage, subject): at for at, stage, subject in told}
+    for at, stage, subject in told:
+        later = range(stage + 1, len(STATUS))
+        if not any(at < last.get((other, subject), 0) for other in later):
+            # Not "was packed yesterday", where it "is now shipped".
+            out.append(Claim("inform", "status", STATUS[stage], subject))
 
 
 def _subject(s: Sentence, place: int) -> str:
@@ -348,6 +400,8 @@ def _tells_date(s: Sentence, order: str, out: list[Claim]) -> None:
         delivered = s.at("delivered")
         if any(s.near("negation", at, 4) and at < place <= at + 4 for at in delivered):
             continue
+        if any(s.near(stage, place, 3) for stage in STATUS[:3]) and s.has("delivered"):
+            continue  # "shipped on 5 March and delivered on 9 March"
         if not (s.near("negation", place, 3) or s.near("other_date", place, 3)):
             out.append(Claim("inform", "eta", date, _subject(s, place) or order))
 
