@@ -95,6 +95,14 @@ def test_pastime_beside_a_call_keeps_the_floor(task_id):
     assert desk.episode.user.bother == 0
 
 
+def test_tool_results_and_the_users_answer_both_come_back():
+    env = gym.make("ConvGym/CustomerService-v0", action="text")
+    env.reset(seed=5)
+    observation, *_ = env.step("What is your email address? " + call("find_customer", email="a@b"))
+    assert "no account is kept" in observation
+    assert len(observation.splitlines()) == 2
+
+
 @pytest.mark.parametrize("task_id", tasks_of(0, "allow"))
 def test_what_is_said_with_the_ending_is_heard(task_id):
     desk = Desk(task_id)

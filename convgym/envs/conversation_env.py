@@ -358,11 +358,12 @@ class ConversationEnv(gym.Env[Any, Any]):
         return self._policy
 
     def _newest(self) -> str:
-        """The newest message to the agent: the user's words, else the tools'."""
+        """What came back from the newest step: the tools' words, then the user's."""
         assert self._episode is not None
+        newest = list(self._episode.tool_results)
         if self._episode.user_turn is not None:
-            return self._lines[-1][1]
-        return "\n".join(self._episode.tool_results)[:MESSAGE_LENGTH]
+            newest.append(self._lines[-1][1])
+        return "\n".join(newest)[:MESSAGE_LENGTH]
 
     def _observe(self) -> Any:
         if self._observation == "features":
@@ -375,7 +376,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         assert episode is not None
         return {
             "features": self._features(),
-            "message": self._newest() if episode.user_turn is not None else "",
+            "message": self._lines[-1][1] if episode.user_turn is not None else "",
             "policy": self._policy_document(),
             "tool_results": "\n".join(episode.tool_results)[:MESSAGE_LENGTH],
             "tools": self._domain.tools,

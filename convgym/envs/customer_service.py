@@ -32,7 +32,7 @@ class CustomerServiceEnv(ConversationEnv):
     ## Observation Space
     | `observation` | space | what |
     |---|---|---|
-    | `message` | `Text(4096)` | the newest message alone: partially observed |
+    | `message` | `Text(4096)` | what the newest step brought, alone: partially observed |
     | `transcript` | `Text(16384)` | policy, tools and the whole conversation |
     | `dict` | `Dict` | `policy`, `tools`, `message`, `tool_results`, `view`, `turn`, `features` |
     | `features` | `Box(0, 255, (154,), float32)` | belief: what was seen, heard, told and written |
