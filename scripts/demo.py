@@ -134,7 +134,7 @@ def _what_is_used(reader: LogReader, statistics: LogStatistics, fit: UserFit) ->
     )
     lines = [
         f"The simulated customer takes from these logs: {counted or 'no probability'}, and "
-        f"{phrases} phrases of small talk for {', '.join(fit.wordings()) or 'no act'}."
+        + (f"{phrases} phrases for {', '.join(fit.wordings())}." if phrases else "no phrases.")
     ]
     if not statistics.assistant_turns:
         lines.append(
