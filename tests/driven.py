@@ -1,0 +1,86 @@
+"""Environments under test, made and driven: shared by the tests of every registered id."""
+
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.envs.registration import load_env_creator
+
+from convgym import ENVIRONMENTS
+from convgym.engine.keys import POLICY, below, draw
+from convgym.envs.conversation_env import ACTION_MODES, OBSERVATIONS
+from convgym.policies.scripted import OraclePolicy, RandomPolicy
+
+ROOT = Path(__file__).parents[1]
+IDS = tuple(ENVIRONMENTS)
+ORACLES = {"ConvGym/CustomerService-v0": OraclePolicy}
+MODES = [(o, a) for o in OBSERVATIONS for a in ACTION_MODES]
+
+every_id = pytest.mark.parametrize("environment_id", IDS)
+every_mode = pytest.mark.parametrize(("observation", "action"), MODES)
+
+
+def make(environment_id, **keywords):
+    return gym.make(environment_id, disable_env_checker=True, **keywords)
+
+
+def bare(environment_id, **keywords):
+    """The class itself, called as gym.make calls it, with nothing around it."""
+    return load_env_creator(ENVIRONMENTS[environment_id])(**keywords)
+
+
+def choose(env, info, key, step):
+    """A random legal act or one of the space's utterances, from the key alone."""
+    drawn = draw(key, POLICY, step, 0)
+    if isinstance(env.action_space, gym.spaces.Discrete):
+        legal = np.flatnonzero(info["action_mask"])
+        return int(legal[below(drawn, len(legal))])
+    utterances = env.action_space.utterances
+    return utterances[below(drawn, len(utterances))]
+
+
+def plain(value):
+    """A value with its type, comparable and hashable."""
+    if isinstance(value, np.ndarray):
+        return "array", value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, dict):
+        return tuple((name, plain(item)) for name, item in value.items())
+    return type(value).__name__, repr(value)
+
+
+def episode_of(env, key, touch=None, **reset):
+    """Everything that comes back in one episode."""
+    observation, info = env.reset(**reset)
+    seen, step, ended = [plain(observation), plain(info)], 0, False
+    while not ended:
+        action = choose(env, info, key, step)
+        if touch:
+            touch(observation, info)
+        observation, reward, terminated, truncated, info = env.step(action)
+        seen += [plain(v) for v in (observation, reward, terminated, truncated, info)]
+        step, ended = step + 1, terminated or truncated
+    return seen
+
+
+def run_of(env, seed=11, episodes=6, touch=None):
+    """The first episodes after one seed."""
+    resets = [{"seed": seed}] + [{}] * (episodes - 1)
+    return [episode_of(env, key, touch, **reset) for key, reset in enumerate(resets)]
+
+
+def player(environment_id, noise):
+    """An agent that gets somewhere, where there is one."""
+    oracle = ORACLES.get(environment_id)
+    return oracle(noise) if oracle else RandomPolicy()
+
+
+def rollout(env, policy, seed, **options):
+    """(observation, reward, terminated, truncated, info) of each step, reset included."""
+    observation, info = env.reset(seed=seed, options=options)
+    policy.reset(seed)
+    steps = [(observation, 0.0, False, False, info)]
+    while not (steps[-1][2] or steps[-1][3]):
+        action, _ = policy.predict(steps[-1][0], action_masks=steps[-1][4]["action_mask"])
+        steps.append(env.step(action))
+    return steps
