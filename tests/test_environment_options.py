@@ -256,11 +256,15 @@ def test_graded_is_paid_once_and_is_one_only_for_success(environment_id, noise):
 
 
 @every_id
-def test_a_conversation_cut_off_is_never_graded_one(environment_id):
+def test_a_conversation_cut_off_is_paid_nothing(environment_id):
+    """Learners bootstrap there; once progress was paid, and PPO learnt to stall to the cap."""
+    cut = 0
     for cap in range(4, 12):
         for steps in rewarded(environment_id, 0.0, "graded", range(25), max_turns=cap):
             _, reward, _, truncated, info = steps[-1]
-            assert not (truncated and reward >= 1.0), f"cap {cap}, {info['task_id']}"
+            cut += truncated and info["milestones"] > 0
+            assert not (truncated and reward), f"cap {cap}, {info['task_id']}"
+    assert cut > 20  # there was something that could have been paid
 
 
 @every_id

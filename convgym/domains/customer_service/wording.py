@@ -7,7 +7,7 @@ a plain dictionary that the `dict` observation carries as JSON.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -64,27 +64,23 @@ def _spoken_as(act: int) -> str:
     return USER_ACTS[act].removesuffix("_wrong")
 
 
-def act_value(shop: World, task: Task, act: int) -> str:
-    """The value that a customer's act states; empty where it states none."""
-    name = USER_ACTS[act]
-    if name == "inform_email":
-        return shop.email(task.customer)
-    if name == "inform_email_wrong":
-        return shop.wrong_email(task.customer)
-    if name == "inform_postcode":
-        return shop.postcode_text(task.customer)
-    if name == "inform_postcode_wrong":
-        return shop.wrong_postcode(task.customer)
-    if name == "inform_order":
-        return shop.order_id(task.order)
-    if name == "inform_order_wrong":
-        return shop.wrong_order_id(task.order)
-    if name == "inform_item":
-        return shop.item_name(task.order)
-    if name == "inform_placed":
-        return date_text(-shop.placed[task.order])
-    if name == "inform_address":
-        return shop.address(task.customer)
+_VALUES: dict[str, Callable[[World, Task], str]] = {
+    "inform_email": lambda shop, task: shop.email(task.customer),
+    "inform_email_wrong": lambda shop, task: shop.wrong_email(task.customer),
+    "inform_postcode": lambda shop, task: shop.postcode_text(task.customer),
+    "inform_postcode_wrong": lambda shop, task: shop.wrong_postcode(task.customer),
+    "inform_order": lambda shop, task: shop.order_id(task.order),
+    "inform_order_wrong": lambda shop, task: shop.wrong_order_id(task.order),
+    "inform_item": lambda shop, task: shop.item_name(task.order),
+    "inform_placed": lambda shop, task: date_text(-shop.placed[task.order]),
+    "inform_address": lambda shop, task: shop.address(task.customer),
+}
+
+
+def act_value(shop: World, task: Task, name: str) -> str:
+    """The value that a customer's act, by name, states; empty where it states none."""
+    if name in _VALUES:
+        return _VALUES[name](shop, task)
     return name.removeprefix("inform_reason_") if name.startswith("inform_reason_") else ""
 
 
@@ -101,7 +97,7 @@ def user_text(
         phrase = bank.pick(name, draw(key, WORDING, turn, place))
         if "{" in phrase:
             slot = _VALUE_OF.get(name, name.removeprefix("inform_"))
-            phrase = phrase.replace("{" + slot + "}", act_value(shop, task, act))
+            phrase = phrase.replace("{" + slot + "}", act_value(shop, task, USER_ACTS[act]))
         # Terse wordings have no full stop; between two acts one is needed to read them.
         parts.append(phrase + "." if phrase[-1:].isalnum() and place < len(spoken) - 1 else phrase)
     return " ".join(parts)
@@ -111,7 +107,7 @@ def acts_json(shop: World, task: Task, spoken: tuple[int, ...]) -> str:
     """A customer's turn as a JSON list of `{"act", "value"}`."""
     rows = []
     for act in spoken:
-        value = act_value(shop, task, act)
+        value = act_value(shop, task, USER_ACTS[act])
         name = _spoken_as(act)
         rows.append(f'{{"act": "{name}", "value": "{value}"}}' if value else f'{{"act": "{name}"}}')
     return f"[{', '.join(rows)}]"
@@ -124,25 +120,16 @@ def view(shop: World, episode: Episode) -> dict[str, Any]:
     """All that the agent has in sight, by name; holds nothing it has not seen or heard."""
     task, desk, belief = episode.task, episode.desk, episode.belief
     heard: dict[str, str] = {}
-    for slot, right, wrong in (
-        ("email", shop.email, shop.wrong_email),
-        ("postcode", shop.postcode_text, shop.wrong_postcode),
-    ):
-        variant = desk.heard[SLOTS.index(slot)]
+    for name in ("email", "postcode", "order"):
+        variant = desk.heard[SLOTS.index(name)]
         if variant:
-            heard[slot] = right(task.customer) if variant == 1 else wrong(task.customer)
-    if desk.heard[2]:
-        heard["order"] = (
-            shop.order_id(task.order) if desk.heard[2] == 1 else shop.wrong_order_id(task.order)
-        )
-    for name, value in (
-        ("item", shop.item_name(task.order)),
-        ("placed", date_text(-shop.placed[task.order])),
-        ("address", shop.address(task.customer)),
-        ("reason", REASONS[task.reason]),
-    ):
+            act = f"inform_{name}" if variant == 1 else f"inform_{name}_wrong"
+            heard[name] = act_value(shop, task, act)
+    for name in ("item", "placed", "address"):
         if belief[LAYOUT[f"heard_{name}"]]:
-            heard[name] = value
+            heard[name] = act_value(shop, task, f"inform_{name}")
+    if belief[LAYOUT["heard_reason"]]:
+        heard["reason"] = REASONS[task.reason]
     orders: dict[str, dict[str, str]] = {}
     for pointer in range(ORDERS_EACH):
         if belief[LAYOUT[f"seen_{pointer}"]]:
