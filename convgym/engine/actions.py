@@ -61,4 +61,5 @@ class ActionTable:
 
     def mask(self, belief: NDArray[np.uint8]) -> NDArray[np.int8]:
         """1 where legal.  (…, cells) → (…, actions) int8"""
-        return (belief[..., self.needs] != 0).all(axis=-1).astype(np.int8)
+        legal = np.asarray(belief[..., self.needs].all(axis=-1))
+        return legal.view(np.int8)

@@ -25,7 +25,10 @@ from typing import Any, NamedTuple
     APOLOGISE,
     CLOSE,
     UNCLEAR,
-) = range(12)
+    EXPLAIN,
+    PROMISE,
+    JARGON,
+) = range(15)
 FIRST_TOOL = 20
 """Kinds from here on are the domain's tools."""
 
@@ -103,3 +106,5 @@ class UserTurn(NamedTuple):
     log_prob: float
     closed: bool
     """The user has left, content or not."""
+    decisions: tuple[Any, ...] = ()
+    """The choices behind it (`convgym.users.decisions.Decision`); the batched user keeps none."""

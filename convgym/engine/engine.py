@@ -76,6 +76,7 @@ class Engine:
             if call not in last:
                 results.append(self.desk.call(episode, call))
         if turn.speaks:
+            episode.reading = len(turn.text)
             heard = self.desk.hear(episode, turn.said)
             episode.user_turn = answer = self.user.answer(episode, heard)
             self.desk.note_user(episode, answer)

@@ -37,6 +37,7 @@ class Episode:
         "end",
         "errors",
         "ledger",
+        "reading",
         "task",
         "tool_results",
         "truncated",
@@ -57,6 +58,8 @@ class Episode:
         self.desk: Any = None
         self.turn = 0
         self.errors = 0
+        self.reading = 0
+        """Characters of the newest reply that the user has to read."""
         self.violations = 0
         """Bit set of broken obligations; any bit forfeits success."""
         self.diff: dict[tuple[str, int, str], int | str] = {}

@@ -48,6 +48,13 @@ def child_batch(keys: NDArray[np.uint64], index: int, stream: int = EPISODE) -> 
     return mix_batch(np.asarray(keys, dtype=np.uint64) + step)
 
 
+def children(key: int, count: int, stream: int = EPISODE) -> NDArray[np.uint64]:
+    """`child(key, index)` of every index below `count`.  # (count,) uint64"""
+    index = np.arange(1, count + 1, dtype=np.uint64)
+    start = np.uint64((key + stream * _STREAM) & MASK)
+    return mix_batch(start + index * np.uint64(_GOLDEN))
+
+
 def draw(key: int, stream: int, turn: int, index: int) -> int:
     """One draw, uniform in [0, 2**32)."""
     x = (key + stream * _STREAM + turn * _TURN + index * _INDEX) & MASK

@@ -6,8 +6,13 @@ customer and no key, so no test task can be met in training.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
+
+from convgym.engine import keys
 from convgym.engine.keys import child, mix
 from convgym.errors import InvalidConfiguration
 
@@ -27,6 +32,47 @@ def _stem(domain: str, split: str) -> int:
 def split_key(domain: str, split: str, number: int) -> int:
     """The 64-bit key that all draws of one task come from."""
     return child(_stem(domain, split), number)
+
+
+def split_keys(domain: str, split: str, count: int) -> NDArray[np.uint64]:
+    """`split_key` of the first `count` tasks.  # (count,) uint64"""
+    return keys.children(_stem(domain, split), count)
+
+
+BAND = 80
+"""Percent of a split's tasks, ordered by hardness, that one difficulty draws from."""
+
+
+@dataclass(frozen=True, eq=False)
+class TaskTable:
+    """What can be asked of all tasks of a split at once."""
+
+    topic: NDArray[np.int64]
+    """Number of the workflow.  # (tasks,)"""
+    hardness: NDArray[np.int64]
+    """Points; more is harder.  # (tasks,)"""
+    _ordered: dict[int, NDArray[np.int64]] = field(default_factory=dict, repr=False)
+    """Task numbers by hardness, for each topic that was asked for."""
+
+    def choose(self, drawn: int, topic: int, difficulty: int) -> int:
+        """Number of the task that a 32-bit draw selects.
+
+        `topic` -1 is any; `difficulty` in hundredths takes a band of the tasks in the order of
+        their hardness, the easiest 80 % at 0, the hardest 80 % at 100, and one episode in four
+        from all of them, so that every task stays possible; -1 takes all.
+        """
+        if topic not in self._ordered:
+            which = np.flatnonzero((self.topic == topic) | (topic < 0))
+            self._ordered[topic] = which[np.argsort(self.hardness[which], kind="stable")]
+        ordered = self._ordered[topic]
+        if difficulty < 0:
+            return int(ordered[keys.below(drawn, len(ordered))])
+        quarter, drawn = keys.below(drawn, 4), drawn * 4 & 0xFFFFFFFF
+        if not quarter:
+            return int(ordered[keys.below(drawn, len(ordered))])
+        width = len(ordered) * BAND // 100
+        begin = (len(ordered) - width) * difficulty // 100
+        return int(ordered[begin + keys.below(drawn, width)])
 
 
 def check_split(split: str) -> str:

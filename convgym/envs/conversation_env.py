@@ -1,16 +1,18 @@
 """The Gymnasium driver: action in, observation out, whatever the domain.
 
-    action ─► codec ─► AgentTurn ─► Engine.apply ─► Episode ─► observation codec
-              act: a number             │            message | transcript | dict | features
-              text: understood          └─► reward codec: success | graded | milestones
+    action ─► codec ─► AgentTurn ─► Engine.apply ─► Episode ─► words ─► observation codec
+              act: a number             │                               message | transcript |
+              text: understood          └─► reward: success | graded |  dict | features
+                                            milestones
 
-Knows nothing of orders or customers; a subclass hands in the domain.
+`step` is `prepare` (all but a writer's words) and what comes after it; a vector environment
+prepares all rows, has their words written at once, and then steps. Knows nothing of orders or
+customers; a subclass hands in the domain.
 """
 
 from __future__ import annotations
 
 import json
-from numbers import Integral, Real
 from typing import Any, Protocol
 
 import gymnasium as gym
@@ -26,14 +28,26 @@ from convgym.engine.engine import ERROR_BUDGET, Engine
 from convgym.engine.engine import Desk as EngineDesk
 from convgym.engine.episode import Episode
 from convgym.engine.grading import Grade
-from convgym.engine.tasks import SPLITS, check_split, parse_task_id
+from convgym.engine.tasks import TaskTable, check_split
+from convgym.envs.episode_setup import (
+    EpisodeSetup,
+    choose,
+    hundredths,
+    is_number,
+    is_whole,
+    persona_or_ranges,
+)
+from convgym.envs.user_words import UserWords
 from convgym.errors import InvalidAction, InvalidConfiguration
-from convgym.language.phrases import PhraseBank
+from convgym.language.voice import Spoken, Voice
+from convgym.language.writing import WriteRequest, Written
+from convgym.randomization.randomizer import DomainRandomizer
+from convgym.randomization.scenarios import user_key_of, wording_key_of
 from convgym.spaces import CHARSET, UtteranceSpace, sanitize
 from convgym.users.agenda import AgendaUser
 from convgym.users.decisions import DecisionModel
 from convgym.users.fit import UserFit
-from convgym.users.persona import Persona, draw_persona, named_persona
+from convgym.users.persona import Levels, Persona
 
 ACTION_LENGTH = 4096
 MESSAGE_LENGTH = 4096
@@ -46,6 +60,8 @@ _AGENT_LINE = 1024
 OBSERVATIONS = ("message", "transcript", "dict", "features")
 ACTION_MODES = ("text", "act")
 REWARDS = ("success", "graded", "milestones")
+WRITER_FAILED = "writer_failed"
+"""How the failure reason of an episode begins that was cut off for want of words."""
 
 
 class Domain(EngineDesk, Protocol):
@@ -60,36 +76,27 @@ class Domain(EngineDesk, Protocol):
     """JSON schemas of the tools."""
 
     @property
+    def topics(self) -> tuple[str, ...]: ...
+    @property
     def violations(self) -> tuple[str, ...]: ...
     @property
     def utterances(self) -> tuple[str, ...]:
         """What `action_space.sample()` says in text mode."""
 
+    def table(self, split: str) -> TaskTable: ...
     def task(self, split: str, number: int) -> Any: ...
-    def open(self, episode: Episode, persona: Persona) -> None: ...
+    def scenario(self, task: Any) -> tuple[str, str]: ...
+    def open(self, episode: Episode, persona: Levels) -> None: ...
     def policy_document(self, task: Any) -> str: ...
     def turn(self, episode: Episode, number: int) -> AgentTurn: ...
     def understand(self, episode: Episode, text: str) -> AgentTurn: ...
-    def user_banks(self) -> dict[str, PhraseBank]: ...
-    def user_text(self, episode: Episode, turn: UserTurn, bank: PhraseBank, index: int) -> str: ...
+    def user_voices(self) -> dict[str, Voice]: ...
+    def user_tagger(self) -> Any: ...
+    def spoken(self, episode: Episode, turn: UserTurn) -> list[Spoken]: ...
     def acts_json(self, episode: Episode, turn: UserTurn) -> str: ...
     def view(self, episode: Episode) -> dict[str, Any]: ...
     def agent_text(self, episode: Episode, number: int) -> str: ...
     def privileged(self, episode: Episode) -> dict[str, Any]: ...
-
-
-def _choose(keyword: str, value: str, allowed: tuple[str, ...]) -> str:
-    if value not in allowed:
-        raise InvalidConfiguration(f"{keyword}={value!r} is not one of {', '.join(allowed)}")
-    return value
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 class ConversationEnv(gym.Env[Any, Any]):
@@ -110,7 +117,14 @@ class ConversationEnv(gym.Env[Any, Any]):
         action: str = "text",
         split: str = "train",
         task_id: str | None = None,
-        persona: str | None = None,
+        topic: str | None = None,
+        difficulty: float | None = None,
+        persona: Any = None,
+        style: Any = None,
+        response_diversity: float = 1.0,
+        realism: float = 0.0,
+        writer: Any = None,
+        randomizer: Any = None,
         user: str | None = None,
         phrases: str = "train",
         reward: str = "success",
@@ -119,21 +133,17 @@ class ConversationEnv(gym.Env[Any, Any]):
         privileged: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        self._observation = _choose("observation", observation, OBSERVATIONS)
-        self._action = _choose("action", action, ACTION_MODES)
-        self._reward = _choose("reward", reward, REWARDS)
+        self._observation = choose("observation", observation, OBSERVATIONS)
+        self._action = choose("action", action, ACTION_MODES)
+        self._reward = choose("reward", reward, REWARDS)
         self._split = check_split(split)
-        self._task_id = task_id
-        if task_id is not None:
-            parse_task_id(task_id)
-        self._persona = named_persona(persona) if persona is not None else None
-        if not (_is_number(discount) and 0.0 < discount <= 1.0):
+        if not (is_number(discount) and 0.0 < discount <= 1.0):
             raise InvalidConfiguration(f"discount={discount!r} is not a number in (0, 1]")
         if not isinstance(privileged, bool):
             raise InvalidConfiguration(f"privileged={privileged!r} is not True or False")
         if not (user is None or isinstance(user, str)):
             raise InvalidConfiguration(f"user={user!r} is not the path of a fitted user, a str")
-        if not (_is_whole(max_turns) and 2 <= max_turns <= 200):
+        if not (is_whole(max_turns) and 2 <= max_turns <= 200):
             raise InvalidConfiguration(f"max_turns={max_turns!r}; it takes 2 to 200 agent turns")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InvalidConfiguration(f"render_mode={render_mode!r} is not None, ansi or human")
@@ -142,12 +152,29 @@ class ConversationEnv(gym.Env[Any, Any]):
         self.render_mode = render_mode
 
         self._domain = domain = self.make_domain()
+        self._setup = EpisodeSetup().overridden(
+            {
+                "task_id": task_id,
+                "topic": topic,
+                "difficulty": difficulty,
+                "persona": None if persona is None else persona_or_ranges(persona),
+                "style": style,
+            },
+            domain.topics,
+            "the keywords of this environment",
+        )
+        self.randomizer = None if randomizer is None else DomainRandomizer.of(randomizer)
         fit = UserFit.from_json(user) if user is not None else None
         model = DecisionModel(fit.bases() if fit else None)
-        banks = domain.user_banks()
-        self._bank = banks[_choose("phrases", phrases, tuple(banks))]
-        if fit:
-            self._bank = self._bank.extended(fit.wordings())
+        voices = domain.user_voices()
+        self._words = UserWords(
+            voices[choose("phrases", phrases, tuple(voices))],
+            realism=hundredths("realism", realism),
+            diversity=hundredths("response_diversity", response_diversity),
+            writer=writer,
+            tagger=lambda: domain.user_tagger(),
+            wordings=fit.wordings() if fit else {},
+        )
         self._engine = Engine(domain, AgendaUser(domain.vocabulary, model), int(max_turns))
         scales = {"turn": 1.0 / max_turns, "errors": 1.0 / ERROR_BUDGET, **domain.scales}
         self._scale = np.array(
@@ -158,9 +185,16 @@ class ConversationEnv(gym.Env[Any, Any]):
         self.observation_space = self._make_observation_space()
 
         self._run_key: int | None = None
-        self._episodes = 0
+        self._episodes, self._steps = 0, 0
+        self._difficulty = -1.0
         self._episode: Episode | None = None
         self._grade: Grade | None = None
+        self._prepared: tuple[Any, int] | None = None
+        """The action whose turn has been taken, and its characters; `step` completes it."""
+        self._reset_with: tuple[int | None, dict[str, Any] | None] | None = None
+        """The arguments of a reset that has been begun; `reset` completes it."""
+        self._request: WriteRequest | None = None
+        self._written: Written | None = None
         self._lines: list[tuple[str, str]] = []
         """(who, what) in order; who is "" for a user's turn not yet put into words."""
         self._user_turns: list[UserTurn] = []
@@ -203,74 +237,82 @@ class ConversationEnv(gym.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; `options` may fix `task_id`, `user_seed`, `wording_seed`."""
-        super().reset(seed=seed)
-        if seed is not None or self._run_key is None:
-            self._run_key = int(self.np_random.integers(0, 2**64, dtype=np.uint64))
-            self._episodes = 0
-        key = keys.child(self._run_key, self._episodes)
-        split, number, user_key, wording_key = self._episode_keys(key, options or {})
-        task = self._domain.task(split, number)
-        self._episodes += 1
-        episode = Episode(task, user_key, wording_key, self._domain.layout.row())
-        self._domain.open(episode, self._persona or draw_persona(user_key))
-        self._engine.open(episode)
-        self._episode = episode
-        self._lines.clear()
-        self._user_turns.clear()
-        self._grade = None
-        self._potential = 0.0
-        self._policy = ""
+        """Begin an episode.
+
+        `options` may fix `task_id`, `topic`, `difficulty`, `persona`, `style`, `user_seed` and
+        `wording_seed` of this episode.
+        """
+        if self._reset_with is None:
+            self.prepare_reset(seed=seed, options=options)
+        elif self._reset_with != (seed, options):
+            raise InvalidConfiguration(
+                f"a reset with {self._reset_with} was prepared; complete it with the same arguments"
+            )
+        self._reset_with = None
         self._hear_user()
         info = self._info(0, {})
         if self.render_mode == "human":
             self.render()
         return self._observe(), info
 
-    def _episode_keys(self, key: int, options: dict[str, Any]) -> tuple[str, int, int, int]:
-        if not isinstance(options, dict):
-            raise InvalidConfiguration(f"reset's options are {options!r}; they must be a dict")
-        unknown = set(options) - {"task_id", "user_seed", "wording_seed"}
-        if unknown:
-            raise InvalidConfiguration(
-                f"reset knows no option {min(unknown, key=str)!r}; it takes task_id, user_seed and "
-                "wording_seed"
-            )
-        task_id = options.get("task_id", self._task_id)
-        if task_id is not None:
-            split, number = parse_task_id(task_id)
-        else:
-            split = self._split
-            number = keys.below(keys.draw(key, keys.TASK, 0, 0), SPLITS[split])
+    def prepare_reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> WriteRequest | None:
+        """The first half of `reset`: all but the opening words of a writer, which it asks for."""
+        super().reset(seed=seed)
+        if seed is not None or self._run_key is None:
+            self._run_key = int(self.np_random.integers(0, 2**64, dtype=np.uint64))
+            self._episodes = 0
+        key = keys.child(self._run_key, self._episodes)
+        setup, topics = self._setup, self._domain.topics
+        if self.randomizer is not None:
+            drawn = self.randomizer.draw(keys.child(key, 3), self._steps)
+            setup = setup.overridden(drawn, topics, "the randomizer's options")
+        if options is not None:
+            setup = setup.overridden(options, topics, "reset's options")
+        chosen = setup.topic is not None or setup.difficulty is not None
+        table = self._domain.table(self._split) if chosen else None
+        task = self._domain.task(*setup.task(key, self._split, table))
         user_key, wording_key = keys.child(key, 1), keys.child(key, 2)
-        for name in ("user_seed", "wording_seed"):
-            seed = options.get(name)
-            if seed is None:
-                continue
-            if not _is_whole(seed) or seed < 0:
-                raise InvalidConfiguration(f"{name}={seed!r}; it must be a whole number from 0")
-            if name == "user_seed":
-                user_key = keys.child(keys.mix(int(seed)), 1)
-            else:
-                wording_key = keys.child(keys.mix(int(seed)), 2)
-        return split, number, user_key, wording_key
+        if setup.user_seed is not None:
+            user_key = user_key_of(setup.user_seed)
+        if setup.wording_seed is not None:
+            wording_key = wording_key_of(setup.wording_seed)
+        persona = setup.drawn_persona(user_key)
+        self._episodes += 1
+        self._difficulty = -1.0 if setup.difficulty is None else setup.difficulty / 100
+        episode = Episode(task, user_key, wording_key, self._domain.layout.row())
+        levels = persona.levels if isinstance(persona, Persona) else persona
+        self._domain.open(episode, levels)
+        self._engine.open(episode)
+        self._words.begin(persona, levels, setup.style, wording_key)
+        self._episode = episode
+        self._lines.clear()
+        self._user_turns.clear()
+        self._grade = self._prepared = self._request = self._written = None
+        self._potential = 0.0
+        self._policy = ""
+        self._reset_with = (seed, options)
+        return self._ask_for_words()
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """One agent turn and what it brings: the user's answer, or tool results."""
-        episode = self._episode
-        if episode is None or episode.end:
-            raise gym.error.ResetNeeded(
-                "step came without an episode under way; call reset first, and again after an "
-                "episode has terminated or been truncated"
+        if self._prepared is None:
+            self.prepare(action)
+        assert self._prepared is not None and self._episode is not None
+        (prepared, characters), episode = self._prepared, self._episode
+        if prepared is not action and prepared != action:
+            raise InvalidAction(
+                f"the action {str(prepared)[:40]!r} was prepared, and {str(action)[:40]!r} was "
+                "stepped; step the action that was prepared"
             )
-        turn, characters = self._agent_turn(episode, action)
-        self._engine.apply(episode, turn)
-        if episode.tool_results:
-            self._lines.append(("Tool", "\n".join(episode.tool_results)))
+        self._prepared = None
         self._hear_user()
         reward, terms = self._score(episode)
         info = self._info(characters, terms)
         ended = bool(episode.end)
+        if ended and self.randomizer is not None:
+            self.randomizer.record(info["success"])
         if self.render_mode == "human":
             self.render()
         return (
@@ -281,10 +323,35 @@ class ConversationEnv(gym.Env[Any, Any]):
             info,
         )
 
+    def prepare(self, action: Any) -> WriteRequest | None:
+        """The first half of `step`: all but the words of a writer, which it asks for.
+
+        Whoever has the words hands them in with `supply`; otherwise `step` has them written.
+        """
+        episode = self._episode
+        if episode is None or episode.end or self._reset_with is not None:
+            raise gym.error.ResetNeeded(
+                "step came without an episode under way; call reset first, and again after an "
+                "episode has terminated or been truncated"
+            )
+        turn, characters = self._agent_turn(episode, action)
+        self._engine.apply(episode, turn)
+        self._steps += 1
+        self._prepared = (action, characters)
+        if episode.tool_results:
+            self._lines.append(("Tool", "\n".join(episode.tool_results)))
+        return self._ask_for_words()
+
+    def supply(self, written: Written) -> None:
+        """Hand in what a writer made of the request of `prepare` or `prepare_reset`."""
+        self._written = written
+
     def _agent_turn(self, episode: Episode, action: Any) -> tuple[AgentTurn, int]:
         """The action as a turn, and its length in characters."""
         if self._action == "act":
-            if not self.action_space.contains(action):
+            # The space's own check takes a tenth of the step.
+            plain = type(action) is int and 0 <= action < len(self._all_legal)
+            if not (plain or self.action_space.contains(action)):
                 raise InvalidAction(
                     f"the action {str(action)[:40]!r} is not a whole number from 0 to "
                     f"{len(self._domain.actions) - 1}"
@@ -298,21 +365,41 @@ class ConversationEnv(gym.Env[Any, Any]):
         self._lines.append(("Agent", text[:_AGENT_LINE]))
         return self._domain.understand(episode, text), len(text)
 
+    def _ask_for_words(self) -> WriteRequest | None:
+        """What the writer has to word of this step, if this turn is its to word."""
+        episode = self._episode
+        assert episode is not None
+        self._request = self._written = None
+        if episode.user_turn is not None and self._observation != "features":
+            spoken = self._domain.spoken(episode, episode.user_turn)
+            said = [(who, text) for who, text in self._lines if who in ("Agent", "Customer")]
+            self._request = self._words.request(len(self._user_turns), spoken, said)
+        return self._request
+
     def _hear_user(self) -> None:
         """Note the user's turn; its words are made only when somebody reads them."""
-        assert self._episode is not None
-        turn = self._episode.user_turn
-        if turn is not None:
-            index = len(self._user_turns)
-            self._user_turns.append(turn)
-            features = self._observation == "features"
-            line = ("", str(index)) if features else ("Customer", self._in_words(index))
-            self._lines.append(line)
+        episode = self._episode
+        assert episode is not None
+        turn = episode.user_turn
+        if turn is None:
+            return
+        index = len(self._user_turns)
+        self._user_turns.append(turn)
+        if self._observation == "features":
+            self._lines.append(("", str(index)))
+        elif self._request is None:
+            self._lines.append(("Customer", self._in_words(index)))
+        else:
+            written = self._words.written(self._request, self._written)
+            self._lines.append(("Customer", written.text))
+            if written.error and not episode.end and episode.turn:
+                # An opening that could not be written is said in the words of its draft.
+                episode.end, episode.truncated = f"{WRITER_FAILED}: {written.error}", True
 
     def _in_words(self, index: int) -> str:
-        """The user's `index`-th turn."""
+        """The user's `index`-th turn, in words that need no writer."""
         assert self._episode is not None
-        return self._domain.user_text(self._episode, self._user_turns[index], self._bank, index)
+        return self._words.say(index, self._domain.spoken(self._episode, self._user_turns[index]))
 
     def _score(self, episode: Episode) -> tuple[float, dict[str, float]]:
         """The reward of this step and its terms."""
@@ -408,6 +495,8 @@ class ConversationEnv(gym.Env[Any, Any]):
             "task_id": episode.task.task_id,
             "split": episode.task.split,
             "turn": episode.turn,
+            "difficulty": self._difficulty,
+            "wording": self._words.source if turn else "",
             "user_acts": self._domain.acts_json(episode, turn) if turn else "[]",
             "user_log_prob": turn.log_prob if turn else 0.0,
             "tool_results": "\n".join(episode.tool_results),

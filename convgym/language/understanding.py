@@ -16,8 +16,10 @@ from itertools import product
 from typing import Any
 
 _SENTENCE_END = re.compile(
-    r"[.!;](?=[\s)\"'*_|]|$)|\?+|\n+|,? but (?=\w)|\s\|\s|\s[*•]\s|\s\d\)\s"
+    r"[.!;…](?=[\s)\"'’”*_|]|$)|\?+|\n+|,? but (?=\w)|\s\|\s|\s[*•]\s|\s\d\)\s"
 )
+_PICTURE_END = re.compile("[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f? +(?=[A-Z])")
+"""An emoji that stands for a full stop: "Order cancelled ✅ Anything else?"."""
 _TOKEN = re.compile(r"[a-z0-9]+(?:[@._]+[a-z0-9]+)*|,|%")
 _ASKING_FIRST = frozenset(
     "did do does shall could would can may which whats who whose why where what how".split()
@@ -45,7 +47,7 @@ _END = ""
 class Sentence:
     """Tokens of one sentence with the places where concepts stand."""
 
-    __slots__ = ("leads", "places", "question", "tokens")
+    __slots__ = ("joined", "leads", "places", "question", "tokens")
 
     def __init__(
         self, tokens: list[str], places: dict[str, list[int]], question: bool, leads: bool = False
@@ -55,6 +57,8 @@ class Sentence:
         self.question = question
         self.leads = leads
         """It is the statement that the question in the next sentence hangs on."""
+        self.joined = False
+        """The next sentence goes on with "but"."""
 
     def has(self, *concepts: str) -> bool:
         """Whether any of the concepts stands here."""
@@ -133,10 +137,14 @@ class Lexicon:
         """The sentences of a text, in order."""
         sentences: list[Sentence] = []
         budget, begin = MOST_TOKENS, 0
+        if not text.isascii():
+            text = _PICTURE_END.sub(" . ", text)
         lowered = text.lower()
         for end in _SENTENCE_END.finditer(lowered):
-            asked = "?" in end.group()
-            budget -= self._add(lowered[begin : end.start()], asked, sentences, budget)
+            stop, count = end.group(), len(sentences)
+            budget -= self._add(lowered[begin : end.start()], "?" in stop, sentences, budget)
+            if len(sentences) > count:
+                sentences[-1].joined = "but" in stop
             begin = end.end()
             if budget <= 0:
                 return sentences
@@ -145,7 +153,7 @@ class Lexicon:
 
     def _add(self, raw: str, asked: bool, sentences: list[Sentence], budget: int) -> int:
         """Append one sentence, or two where a question hangs on a statement."""
-        tokens = _TOKEN.findall(raw.replace(" - ", " , ").translate(_NOISE))[:budget]
+        tokens = _TOKEN.findall(raw.replace(" - ", " , ").replace(" – ", " , ").translate(_NOISE))[:budget]
         if not tokens or tokens == [","]:
             return len(tokens)
         tag = _tag_place(tokens) if asked else 0

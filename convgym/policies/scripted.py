@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgym.domains.customer_service.rules import WORKFLOWS
-from convgym.domains.customer_service.vocabulary import ACTIONS, LAYOUT, ORDERS
+from convgym.domains.customer_service.vocabulary import ACTIONS, LAYOUT, ORDERS, QUESTIONS
 from convgym.policies.policy import ActPolicy, Probabilities, belief_of
 
 
@@ -137,6 +137,8 @@ class OraclePolicy(ScriptedPolicy):
 
     def choose(self, see: Sight) -> str:
         """Identify, locate, read, then what the rules say."""
+        if self.recovers and any(see(f"said_{question}") for question in QUESTIONS):
+            return "explain"
         workflow = see.workflow()
         if not workflow:
             return "ask_intent"

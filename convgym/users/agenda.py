@@ -1,9 +1,16 @@
-"""A user with a goal, knowledge, an agenda and limited patience.
+"""A user with a goal, knowledge, an agenda and a mood.
 
     opening ─► request ─► answers what it is asked, from what it knows, rung by rung
+                       ─► has questions of its own: why, what that means, are you sure, what next
                        ─► confirms its own request on its own object, nothing else
                        ─► doubts what the agent did not look up, disputes refusals
                        ─► leaves content, refused, or fed up
+
+    knowledge   a ladder of acts per slot: known, vague, wrong, or to be looked up first
+    agenda      what is still open, in this order: the thing it went to look up, its question,
+                the deed it was promised, its request, its parting
+    mood        one number, `bother`: repetition, questions left unanswered, claims without a
+                basis, long replies and long waits raise it, an apology soothes it once
 
 Every choice is a decision point; its log-probability is summed into the turn. The user
 states only what stands in its knowledge, and never leaves between its yes and the deed.
@@ -13,18 +20,27 @@ What its words are about is the domain's: it hands over act numbers and ladders.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 from convgym.engine import acts
 from convgym.engine.acts import Heard, UserTurn
 from convgym.engine.episode import Episode
 from convgym.engine.keys import USER, draw
 from convgym.users import decisions
-from convgym.users.decisions import DecisionModel
-from convgym.users.persona import Persona
+from convgym.users.decisions import Decision, DecisionModel
+from convgym.users.persona import Levels
 
 MOST_DISPUTES = 2
 """Times a right refusal can be disputed; a wrong one is disputed once more before leaving."""
+LONG_WAIT = 6
+"""Agent turns of tools alone before a user's turn that bother it."""
+LONG_REPLY = 900
+"""Characters of one reply that bother whoever has to read them."""
+
+# What the user is waiting to be told, one at a time: its own open question.
+NOTHING, WHY, MEANING, SURE, NEXT = range(5)
+# What comes back with the next turn, after "one moment".
+LOOKING, PRETENDING = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +49,8 @@ class Knowledge:
 
     request: int
     ladders: tuple[tuple[int, ...], ...]
-    """For each slot what is said at the first, second, … asking; empty: nothing is known."""
+    """For each slot what is said at the first, second, … asking; empty: nothing is known.
+    A vague memory begins its ladder with a vague act, a wrong one with a wrong one."""
     misremembered: tuple[int, ...]
     """For each slot what a slip of memory says at the first asking; -1: no slip."""
     main_slot: int
@@ -46,44 +63,64 @@ class Knowledge:
     """Whether the policy has something else to offer where it refuses."""
     facts: tuple[int, ...] = ()
     """Facts that make this user content, as `argument` of TELL; empty: a deed does."""
+    personal: tuple[int, ...] = ()
+    """Slots that a sceptic does not give before knowing what for."""
+    terms: frozenset[tuple[int, int]] = frozenset()
+    """(kind, argument) of what an agent says that a novice may need explained."""
 
 
 class UserState:
     """The private record of one user in one episode."""
 
     __slots__ = (
+        "answered",
         "apologised",
         "asked",
         "bother",
         "closing",
+        "decisions",
         "denied",
         "disputes",
+        "doubted",
+        "heard_turn",
         "holding",
         "intent_said",
         "knowledge",
         "log_prob",
         "offered",
+        "owed",
         "persona",
+        "puzzled",
+        "question",
         "resolved",
         "satisfied",
         "slipped",
         "told",
         "turn",
         "waiting",
+        "wondered",
     )
 
-    def __init__(self, persona: Persona, knowledge: Knowledge) -> None:
-        self.persona: tuple[int, ...] = astuple(persona)
+    def __init__(self, persona: Levels, knowledge: Knowledge) -> None:
+        self.persona = persona
         self.knowledge = knowledge
         self.turn = 0
+        self.heard_turn = 0  # the agent's turn that was heard last
         self.bother = 0
         self.log_prob = 0  # in LOG_UNITs
+        self.decisions: list[Decision] = []
         self.asked = [0] * len(knowledge.ladders)
         self.slipped = 0  # bit per slot
         self.told = 0  # bit per fact
+        self.answered = 0  # bit per slot, in this turn
         self.intent_said = False
-        self.holding = False
-        self.waiting = False  # said yes, waits for the deed
+        self.holding = 0  # LOOKING, PRETENDING
+        self.question = NOTHING
+        self.owed = -1  # the slot to give once the question is answered
+        self.puzzled = 0  # bits: 1 has asked why, 2 what something means
+        self.doubted = False
+        self.wondered = False  # has asked how things go on
+        self.waiting = False  # said yes or was promised it, waits for the deed
         self.satisfied = False
         self.apologised = False
         self.denied = 0  # 0 not, 1 rightly, 2 wrongly
@@ -98,13 +135,17 @@ class UserState:
         for name in self.__slots__:
             setattr(copy, name, getattr(self, name))
         copy.asked = list(self.asked)
+        copy.decisions = list(self.decisions)
         return copy
 
 
-_TRAITS = ("patience", "openness", "accuracy", "assertiveness", "politeness")
-TRAIT_OF = tuple(_TRAITS.index(point.trait) for point in decisions.POINTS)
-
 _REFUSING = (acts.DENY, acts.OFFER)
+_BREAKING = (acts.ASK_MORE, acts.CLOSE, acts.TELL, acts.ASK_INTENT)
+"""What an agent says instead of doing what it owes."""
+_ASKED_ON = {MEANING: (acts.EXPLAIN,), WHY: (acts.EXPLAIN,), NEXT: (acts.EXPLAIN,)} | {
+    SURE: (acts.EXPLAIN, acts.TELL, acts.REPORT_DONE)
+}
+"""What answers each of the user's questions."""
 
 
 class AgendaUser:
@@ -130,6 +171,9 @@ class AgendaUser:
             acts.APOLOGISE: self._apologise,
             acts.CLOSE: self._close,
             acts.UNCLEAR: self._unclear,
+            acts.EXPLAIN: self._explain,
+            acts.PROMISE: self._promise,
+            acts.JARGON: self._jargon,
         }
 
     def open(self, episode: Episode) -> UserTurn:
@@ -138,7 +182,7 @@ class AgendaUser:
         if self._decide(episode, state, decisions.GREET_ONLY):
             out = [self.u["greet"]]
         else:
-            greets = self._decide(episode, state, decisions.THANK)
+            greets = self._decide(episode, state, decisions.GREET)
             out = [self.u["greet"]] if greets else []
             out.append(self._request(state))
             if self._decide(episode, state, decisions.FRONT_LOAD):
@@ -152,13 +196,18 @@ class AgendaUser:
         state: UserState = episode.user
         out: list[int] = []
         bother_before = state.bother
-        if state.holding:
-            state.holding = False
-            out.append(self._rung(episode, state, state.knowledge.main_slot))
-        content_before = state.satisfied
-        for act in heard or (Heard(acts.UNCLEAR),):
+        self._wait(episode, state)
+        self._come_back(episode, state, out)
+        content_before, question, owed_deed = state.satisfied, state.question, state.waiting
+        heard = heard or (Heard(acts.UNCLEAR),)
+        for act in heard:
             if not state.closing:
                 self._reactions[act.kind](episode, state, act, out)
+        if question and not state.closing:
+            self._mind_question(state, question, heard)
+        if owed_deed and state.waiting and any(act.kind in _BREAKING for act in heard):
+            state.bother += 1
+            out.append(self.u["remind_promise"])
         done = state.closing or state.satisfied
         if state.denied and not done and any(act.kind in _REFUSING for act in heard):
             self._face_refusal(episode, state, out)
@@ -171,6 +220,8 @@ class AgendaUser:
         bothered = state.bother > bother_before
         if bothered and not (state.closing or state.satisfied or state.waiting):
             self._lose_patience(episode, state, out)
+        if not state.closing and self._decide(episode, state, decisions.TANGENT):
+            out.append(self.u["tangent"])
         return self._turn(state, out)
 
     # -- reactions, one for each kind of speech ---------------------------------------------
@@ -185,18 +236,32 @@ class AgendaUser:
 
     def _ask(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
         slot, knowledge = act.argument, state.knowledge
+        if state.answered >> slot & 1:
+            return
+        if state.answered and not self._decide(episode, state, decisions.ANSWER_TOO, slot):
+            return
+        state.answered |= 1 << slot
         rungs = len(knowledge.ladders[slot])
         if not rungs:
             state.bother += 1
             out.append(self.u["dont_know"])
             return
+        if self._questions_it(episode, state, act, out):
+            state.owed = slot
+            return
         if state.asked[slot] >= rungs + (state.slipped >> slot & 1):
             state.bother += 1
         if slot == knowledge.main_slot and knowledge.must_look_up and not state.asked[slot]:
-            if not state.holding:
-                state.holding = True
+            if state.holding:
+                return
+            if self._decide(episode, state, decisions.LOOK_UP):
+                state.holding = LOOKING
+            elif self._decide(episode, state, decisions.FALSE_CLAIM):
+                state.holding = PRETENDING
+            if state.holding:
                 out.append(self.u["hold"])
-            return
+                return
+            state.asked[slot] = 1  # skips what it would have to look up
         said = self._rung(episode, state, slot)
         if said not in out:
             out.append(said)
@@ -206,7 +271,7 @@ class AgendaUser:
             self._volunteer(episode, state, out)
 
     def _ask_more(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
-        if not state.satisfied:
+        if not (state.satisfied or state.waiting):
             state.bother += 1
             out.append(self._request(state))
 
@@ -221,7 +286,9 @@ class AgendaUser:
             state.told |= 1 << act.argument
             wanted = state.knowledge.facts
             if wanted and all(state.told >> fact & 1 for fact in wanted):
-                state.satisfied = True
+                self._believe(episode, state, out)
+            elif not state.question:
+                self._ask_meaning(episode, state, act, out)
 
     def _confirm(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
         u = self.u
@@ -252,7 +319,8 @@ class AgendaUser:
 
     def _report_done(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
         if act.verdict == acts.FINE:
-            state.satisfied, state.waiting = True, False
+            state.waiting = False
+            self._believe(episode, state, out)
         else:
             state.bother += 2
             out.append(self.u["challenge_done"])
@@ -266,7 +334,9 @@ class AgendaUser:
         if state.satisfied:
             return
         state.bother += 2
-        if state.waiting or self._decide(episode, state, decisions.PROTEST):
+        if state.waiting:
+            return  # the agenda's next line reminds the agent
+        if self._decide(episode, state, decisions.PROTEST):
             out.append(self._request(state))
         else:
             out.append(self.u["bye"])
@@ -278,7 +348,93 @@ class AgendaUser:
         state.bother += 1
         out.append(self.u["ask_back"])
 
+    def _explain(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
+        """Answers the open question, whatever it was; beside the point it is chat."""
+        question, state.question = state.question, NOTHING
+        if question == SURE:
+            state.satisfied = True
+        elif question == NOTHING:
+            self._chat(episode, state, act, out)
+        if state.owed >= 0:
+            out.append(self._rung(episode, state, state.owed))
+            state.answered |= 1 << state.owed
+            state.owed = -1
+
+    def _promise(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
+        if act.verdict == acts.FINE:
+            state.waiting = True
+        else:
+            self._chat(episode, state, act, out)
+
+    def _jargon(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
+        if not state.question and self._decide(episode, state, decisions.ASK_MEANING, 7):
+            self._put(state, MEANING, "ask_meaning", out)
+
     # -- the user's own business --------------------------------------------------------------
+
+    def _wait(self, episode: Episode, state: UserState) -> None:
+        """What it took to hear from the agent again: time, and words."""
+        state.bother += episode.turn - state.heard_turn > LONG_WAIT
+        state.bother += episode.reading > LONG_REPLY
+        state.heard_turn = episode.turn
+
+    def _come_back(self, episode: Episode, state: UserState, out: list[int]) -> None:
+        """From looking something up, or from having said so."""
+        slot = state.knowledge.main_slot
+        state.answered |= (state.holding > 0) << slot
+        if state.holding == LOOKING:
+            out.append(self._rung(episode, state, slot))
+        elif state.holding == PRETENDING:
+            out.append(self.u["no_luck"])
+            state.asked[slot] = 1
+        state.holding = 0
+
+    def _questions_it(
+        self, episode: Episode, state: UserState, act: Heard, out: list[int]
+    ) -> bool:
+        """Instead of an answer: what for? or, what is that? Once each in a conversation."""
+        if state.question:
+            return False
+        if act.argument in state.knowledge.personal and not state.puzzled & 1:
+            if self._decide(episode, state, decisions.ASK_WHY):
+                state.puzzled |= 1
+                self._put(state, WHY, "ask_why", out)
+                return True
+        return self._ask_meaning(episode, state, act, out)
+
+    def _ask_meaning(
+        self, episode: Episode, state: UserState, act: Heard, out: list[int]
+    ) -> bool:
+        term = (act.kind, act.argument) in state.knowledge.terms and not state.puzzled & 2
+        if not (term and self._decide(episode, state, decisions.ASK_MEANING)):
+            return False
+        state.puzzled |= 2
+        self._put(state, MEANING, "ask_meaning", out)
+        return True
+
+    def _put(self, state: UserState, question: int, act: str, out: list[int]) -> None:
+        state.question = question
+        out.append(self.u[act])
+
+    def _mind_question(self, state: UserState, question: int, heard: Sequence[Heard]) -> None:
+        """A question that was passed over bothers; it is not put again."""
+        if any(act.kind in _ASKED_ON[question] for act in heard):
+            if state.question == question:
+                state.question = NOTHING
+            return
+        state.bother += 1
+        if state.question == question and question != SURE:
+            state.question = NOTHING
+        state.owed = -1
+
+    def _believe(self, episode: Episode, state: UserState, out: list[int]) -> None:
+        """All that was wanted is said to be there: content, or not yet sure."""
+        if not (state.doubted or state.satisfied):
+            state.doubted = True
+            if self._decide(episode, state, decisions.DOUBT):
+                self._put(state, SURE, "ask_sure", out)
+                return
+        state.satisfied = True
 
     def _face_refusal(self, episode: Episode, state: UserState, out: list[int]) -> None:
         u = self.u
@@ -291,11 +447,15 @@ class AgendaUser:
             state.bother += 1
             out.append(u["push_back"])
             return
-        if state.disputes < MOST_DISPUTES and self._decide(episode, state, decisions.PUSH_AGAIN):
+        disputes = state.disputes < MOST_DISPUTES
+        if disputes and self._decide(episode, state, decisions.PUSH_AGAIN):
             state.disputes += 1
             out.append(u["push_back"])
         elif state.knowledge.alternative and not state.offered:
             out.append(u["ask_alternative"])
+        elif disputes and state.offered and not self._decide(episode, state, decisions.ACCEPT):
+            state.disputes += 1
+            out.append(u["push_back"])
         else:
             taken = "accept_alternative" if state.knowledge.alternative else "accept_refusal"
             out += [u[taken], u["bye"]]
@@ -304,22 +464,32 @@ class AgendaUser:
     def _part(self, episode: Episode, state: UserState, out: list[int], was_content: bool) -> None:
         u = self.u
         if was_content:
-            out += [u["no_more"], u["bye"]]
-            state.closing = True
+            out.append(u["no_more"])
+            self._say_bye(episode, state, out)
+            return
+        if not state.wondered and self._decide(episode, state, decisions.ASK_NEXT):
+            state.wondered = True
+            self._put(state, NEXT, "ask_next", out)
             return
         if self._decide(episode, state, decisions.THANK):
             out.append(u["thank"])
         if self._decide(episode, state, decisions.CLOSE_NOW):
-            out.append(u["bye"])
-            state.closing = True
+            self._say_bye(episode, state, out)
+
+    def _say_bye(self, episode: Episode, state: UserState, out: list[int]) -> None:
+        if self._decide(episode, state, decisions.BYE) or not out:
+            out.append(self.u["bye"])
+        state.closing = True
 
     def _lose_patience(self, episode: Episode, state: UserState, out: list[int]) -> None:
         bother = min(state.bother, decisions.MOST_BOTHER)
-        choice = self.model.leave[state.persona[0]][bother]
-        if self._drawn(episode, state, choice, decisions.LEAVE):
-            out[:] = [self.u["give_up"]]
-            state.closing = True
-        elif bother >= 2 and self._decide(episode, state, decisions.SHOW_FRUSTRATION):
+        if bother >= decisions.GRACE:
+            situation = self.model.bother[decisions.LEAVE] * (bother - decisions.GRACE)
+            if self._drawn(episode, state, decisions.LEAVE, decisions.LEAVE, situation):
+                out[:] = [self.u["give_up"]]
+                state.closing = True
+                return
+        if bother >= 2 and self._decide(episode, state, decisions.SHOW_FRUSTRATION):
             out.append(self.u["frustrated"])
 
     def _request(self, state: UserState) -> int:
@@ -345,20 +515,24 @@ class AgendaUser:
         if not state.asked[slot] and not state.knowledge.must_look_up:
             out.append(self._rung(episode, state, slot))
 
-    def _decide(self, episode: Episode, state: UserState, point: int, index: int = 0) -> bool:
-        choice = self.model.table[point][state.persona[TRAIT_OF[point]]]
-        return self._drawn(episode, state, choice, point + 16 * index)
+    def _decide(self, episode: Episode, state: UserState, point: int, which: int = 0) -> bool:
+        return self._drawn(episode, state, point, point + decisions.STRIDE * which, 0)
 
     def _drawn(
-        self, episode: Episode, state: UserState, choice: decisions.Choice, index: int
+        self, episode: Episode, state: UserState, point: int, index: int, situation: int
     ) -> bool:
+        choice = self.model.choice(point, state.persona, situation)
         yes = draw(episode.user_key, USER, state.turn, index) < choice[0]
         state.log_prob += choice[1] if yes else choice[2]
+        state.decisions.append(Decision(point, situation, yes))
         return yes
 
     def _turn(self, state: UserState, out: list[int]) -> UserTurn:
         log_prob = state.log_prob * decisions.LOG_UNIT
-        turn = UserTurn(tuple(dict.fromkeys(out)), log_prob, state.closing)
+        made = tuple(state.decisions)
+        turn = UserTurn(tuple(dict.fromkeys(out)), log_prob, state.closing, made)
         state.turn += 1
         state.log_prob = 0
+        state.answered = 0
+        state.decisions.clear()
         return turn

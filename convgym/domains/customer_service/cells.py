@@ -78,6 +78,7 @@ def _hearing() -> dict[int, tuple[int, ...]]:
             cells[U[f"inform_{slot}{suffix}"]] = (LAYOUT[f"heard_{slot}"],)
     cells[U["inform_item"]] = (LAYOUT["heard_item"],)
     cells[U["inform_placed"]] = (LAYOUT["heard_placed"],)
+    cells[U["inform_category"]] = (LAYOUT["heard_category"],)
     cells[U["inform_address"]] = (LAYOUT["heard_address"],)
     for reason in REASONS:
         cells[U[f"inform_reason_{reason}"]] = (LAYOUT["heard_reason"], LAYOUT[f"reason_{reason}"])

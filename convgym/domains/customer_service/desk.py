@@ -12,12 +12,18 @@ from typing import Any
 
 from convgym.domains.customer_service import cells, grounding, hearing, rules, wording
 from convgym.domains.customer_service.records import DeskState, difference, error_json
+from convgym.domains.customer_service.scenario import scenario
 from convgym.domains.customer_service.tasks import (
     IMPOSTOR,
+    KNOWLEDGES,
+    KNOWS_ID,
     KNOWS_ITEM,
+    KNOWS_VAGUELY,
     LOOKS_UP,
+    MISTAKEN,
     Task,
     draw_task,
+    table,
 )
 from convgym.domains.customer_service.tools import ShopTools
 from convgym.domains.customer_service.understanding import Claim
@@ -25,7 +31,9 @@ from convgym.domains.customer_service.vocabulary import (
     ACTIONS,
     EMAIL,
     END_CONVERSATION,
+    FACT_CHANNEL,
     FACT_ETA,
+    FACT_FEE,
     FACT_STATUS,
     FIND_CUSTOMER,
     GET_STATED_ORDER,
@@ -46,10 +54,12 @@ from convgym.engine.episode import Episode
 from convgym.engine.grading import Evidence, Grade, grade
 from convgym.engine.keys import WORDING, draw
 from convgym.engine.rules import REFUSE, TRANSFER
-from convgym.language.phrases import PhraseBank
+from convgym.engine.tasks import TaskTable
 from convgym.language.tool_calls import RawCall
+from convgym.language.voice import Spoken, Voice
 from convgym.users.agenda import Knowledge, UserState
-from convgym.users.persona import Persona
+from convgym.users.decisions import POINTS
+from convgym.users.persona import TRAITS, Levels
 
 
 class CustomerServiceDesk:
@@ -63,6 +73,7 @@ class CustomerServiceDesk:
     scales: dict[str, float] = {"failures": 0.5}  # noqa: RUF012
     tools = grounding.TOOLS_JSON
     utterances = grounding.UTTERANCES
+    topics = rules.WORKFLOWS
 
     def __init__(self) -> None:
         self.shop: World = world()
@@ -74,7 +85,15 @@ class CustomerServiceDesk:
         """The task called `<split>-<number>`."""
         return draw_task(split, number)
 
-    def open(self, episode: Episode, persona: Persona) -> None:
+    def table(self, split: str) -> TaskTable:
+        """Topic and hardness of all tasks of a split."""
+        return table(split)
+
+    def scenario(self, task: Task) -> tuple[str, str]:
+        """The situation, and what would be right, in words for people; names the hidden goal."""
+        return scenario(self.shop, task)
+
+    def open(self, episode: Episode, persona: Levels) -> None:
         """Give a fresh episode its private records and the public policy cells."""
         task: Task = episode.task
         parameters = rules.parameter_dict(task.parameters)
@@ -200,15 +219,17 @@ class CustomerServiceDesk:
 
     # -- words ---------------------------------------------------------------------------------
 
-    def user_banks(self) -> dict[str, PhraseBank]:
+    def user_voices(self) -> dict[str, Voice]:
         """The customer's wordings by part."""
-        return wording.user_banks()
+        return wording.user_voices()
 
-    def user_text(self, episode: Episode, turn: UserTurn, bank: PhraseBank, index: int) -> str:
-        """The customer's `index`-th turn in words."""
-        return wording.user_text(
-            self.shop, episode.task, turn.acts, bank, episode.wording_key, index
-        )
+    def user_tagger(self) -> ActTagger:
+        """What reads a customer's words, of a person or a model, as acts."""
+        return user_tagger()
+
+    def spoken(self, episode: Episode, turn: UserTurn) -> list[Spoken]:
+        """The customer's turn as acts by name with their values."""
+        return wording.spoken(self.shop, episode.task, turn.acts)
 
     def acts_json(self, episode: Episode, turn: UserTurn) -> str:
         """The customer's turn as JSON."""
@@ -227,6 +248,7 @@ class CustomerServiceDesk:
     def privileged(self, episode: Episode) -> dict[str, Any]:
         """The hidden goal and how far the diff is from it; for `privileged=True` only."""
         task: Task = episode.task
+        made = episode.user_turn.decisions if episode.user_turn else ()
         return {
             "workflow": rules.WORKFLOWS[task.workflow],
             "order": self.shop.order_id(task.order),
@@ -236,13 +258,24 @@ class CustomerServiceDesk:
             "channel": ("original", "credit")[task.channel],
             "diff": [[*key, value] for key, value in episode.diff.items()],
             "bother": episode.user.bother,
-            "persona": list(episode.user.persona),
+            "persona": dict(zip(TRAITS, episode.user.persona, strict=True)),
+            "knowledge": KNOWLEDGES[task.knowledge],
+            "decisions": [[POINTS[d.point].name, d.situation, d.yes] for d in made],
         }
+
+
+_TERMS = frozenset(((acts.ASK, ORDER), (acts.TELL, FACT_FEE), (acts.TELL, FACT_CHANNEL)))
 
 
 def knowledge(task: Task) -> Knowledge:
     """What this task's customer wants and can say."""
-    order = (U["inform_order"], U["inform_item"], U["inform_placed"])
+    described = (U["inform_item"], U["inform_placed"])
+    order = {
+        KNOWS_ITEM: described,
+        KNOWS_VAGUELY: (U["inform_category"], *described),
+        MISTAKEN: (U["inform_order_wrong"], *described),
+    }.get(task.knowledge, (U["inform_order"], *described))
+    knows_number = task.knowledge in (KNOWS_ID, LOOKS_UP)
     impostor = task.branch == IMPOSTOR
     workflow = rules.WORKFLOWS[task.workflow]
     reason = (U[f"inform_reason_{REASONS[task.reason]}"],) if workflow == "return" else ()
@@ -251,14 +284,14 @@ def knowledge(task: Task) -> Knowledge:
         ladders=(
             (U["inform_email"],),
             (U["inform_postcode_wrong" if impostor else "inform_postcode"],),
-            order[1:] if task.knowledge == KNOWS_ITEM else order,
+            order,
             reason,
             (U["inform_address"],) if workflow == "address" else (),
         ),
         misremembered=(
             U["inform_email_wrong"],
             U["inform_postcode_wrong"],  # an impostor's draw changes nothing, and shows nothing
-            -1 if task.knowledge == KNOWS_ITEM else U["inform_order_wrong"],
+            U["inform_order_wrong"] if knows_number else -1,
             -1,
             -1,
         ),
@@ -267,4 +300,6 @@ def knowledge(task: Task) -> Knowledge:
         must_look_up=task.knowledge == LOOKS_UP,
         alternative=bool(task.decision.alternative),
         facts=(FACT_STATUS, FACT_ETA) if workflow == "status" else (),
+        personal=(EMAIL, POSTCODE),
+        terms=_TERMS,
     )

@@ -5,6 +5,7 @@
     confirm   whether it is the customer's own request on the customer's own order
     deny      whether it is the right refusal, after the deciding read
     offer     whether it is the alternative that the rules provide
+    promise   whether it is the customer's own request that is promised
     done      whether the write it reports is there
 """
 
@@ -18,6 +19,7 @@ from convgym.domains.customer_service.vocabulary import (
     FACT_FEE,
     FACT_STATUS,
     FACTS,
+    PROMISES,
     WRITES,
 )
 from convgym.engine import acts
@@ -44,6 +46,10 @@ def hear_one(episode: Episode, act: Said) -> Heard:
         return Heard(kind, act.argument, verdict=acts.FINE if right else acts.WRONG)
     elif kind == acts.REPORT_DONE:
         return _hear_report(episode, act)
+    elif kind == acts.PROMISE:
+        ours = PROMISES[act.argument] == rules.WORKFLOWS[episode.task.workflow]
+        episode.note("promise", PROMISES[act.argument])
+        return Heard(kind, act.argument, verdict=acts.FINE if ours else acts.WRONG)
     return Heard(kind, act.argument, act.pointer)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from convgym.domains.customer_service import rules
 from convgym.domains.customer_service.world import (
@@ -26,9 +27,11 @@ from convgym.domains.customer_service.world import (
 )
 from convgym.engine import keys
 from convgym.engine.rules import ALLOW, REFUSE, Decision
-from convgym.engine.tasks import SPLITS, split_key
+from convgym.engine.tasks import SPLITS, TaskTable, split_key, split_keys
 
-KNOWS_ID, KNOWS_ITEM, LOOKS_UP = range(3)
+KNOWS_ID, KNOWS_ITEM, LOOKS_UP, KNOWS_VAGUELY, MISTAKEN = range(5)
+KNOWLEDGES = ("number", "item", "looks up", "vague", "mistaken")
+_KNOWLEDGES = (KNOWS_ID,) * 3 + (KNOWS_ITEM,) * 2 + (LOOKS_UP, KNOWS_VAGUELY, MISTAKEN)
 
 # Branches: what makes two tasks of one workflow end differently. Weights are percent.
 (
@@ -75,7 +78,8 @@ class Task:
     pointer: int
     """Its place among the customer's orders, 0 the newest."""
     knowledge: int
-    """How the user can name the order: KNOWS_ID, KNOWS_ITEM, LOOKS_UP."""
+    """How the user can name the order: by number, by item, by number after a look, by the kind
+    of goods first, or by a wrong number first."""
     reason: int
     """Why it is sent back, an index into REASONS."""
     parameters: tuple[int, ...]
@@ -143,6 +147,28 @@ def _allowed(branch: int, shop: World, order: int) -> dict[str, tuple[int, ...]]
     return allowed
 
 
+# How hard a task is: points for what makes scripted policies fail on it (measured on train).
+_BRANCH_POINTS = np.array([0, 0, 3, 2, 3, 3, 3, 1, 1, 3, 1])
+_KNOWLEDGE_POINTS = np.array([0, 1, 1, 2, 2])
+_BRANCH, _ORDER, _KNOWLEDGE, _REASON, _IMPOSTORS, _PARAMETER = 0, 1, 2, 3, 4, 8
+"""Numbers of a task's draws."""
+
+
+@cache
+def table(split: str) -> TaskTable:
+    """Topic and hardness of all tasks of a split, without making them.  # (tasks,) each"""
+    every = split_keys("customer-service", split, SPLITS[split])
+
+    def pick(index: int, count: int) -> NDArray[np.int64]:
+        return keys.below_batch(keys.draw_batch(every, keys.TASK, 0, index), count)
+
+    branch = np.searchsorted(_CUMULATIVE, pick(_BRANCH, 100), side="right")
+    impostor = branch == IMPOSTOR
+    workflow = np.where(impostor, pick(_IMPOSTORS, 4), np.array(_BRANCH_WORKFLOW)[branch])
+    knowledge = np.array(_KNOWLEDGES)[pick(_KNOWLEDGE, len(_KNOWLEDGES))]
+    return TaskTable(workflow, _BRANCH_POINTS[branch] + _KNOWLEDGE_POINTS[knowledge])
+
+
 @lru_cache(maxsize=65536)
 def draw_task(split: str, number: int) -> Task:
     """The task called `<split>-<number>`; the same in every process."""
@@ -151,22 +177,22 @@ def draw_task(split: str, number: int) -> Task:
     def pick(index: int, count: int) -> int:
         return keys.below(keys.draw(key, keys.TASK, 0, index), count)
 
-    percent = pick(0, 100)
+    percent = pick(_BRANCH, 100)
     branch = next(b for b, top in enumerate(_CUMULATIVE) if percent < top)
     pool = _pools(split)[branch]
-    order = pool[pick(1, len(pool))]
+    order = pool[pick(_ORDER, len(pool))]
     customer, pointer = divmod(order, ORDERS_EACH)
-    knowledge = (KNOWS_ID, KNOWS_ID, KNOWS_ITEM, KNOWS_ITEM, LOOKS_UP)[pick(2, 5)]
-    reason = pick(3, len(REASONS))
+    knowledge = _KNOWLEDGES[pick(_KNOWLEDGE, len(_KNOWLEDGES))]
+    reason = pick(_REASON, len(REASONS))
     values = tuple(
-        options[pick(8 + place, len(options))]
+        options[pick(_PARAMETER + place, len(options))]
         for place, options in enumerate(_allowed(branch, shop, order).values())
     )
     parameters = rules.parameter_dict(values)
     facts = rules.order_facts(shop, order, reason)
     workflow = _BRANCH_WORKFLOW[branch]
     if branch == IMPOSTOR:
-        workflow = pick(4, 4)
+        workflow = pick(_IMPOSTORS, 4)
         decision = Decision(REFUSE, "unverified")
     else:
         decision = rules.decide(workflow, facts, parameters)
@@ -200,7 +226,8 @@ def _oracle_length(
     if decision.reason == "unverified":
         return 7  # ask, find, ask, verify, ask, verify, refuse
     steps = 2 + 2 * (factors == 2) + 3 - (knowledge == KNOWS_ID)
-    steps += twins and knowledge == KNOWS_ITEM
+    steps += {KNOWS_VAGUELY: 1, MISTAKEN: 2}.get(knowledge, 0)
+    steps += twins and knowledge in (KNOWS_ITEM, KNOWS_VAGUELY, MISTAKEN)
     if decision.effect == REFUSE:
         return steps + 1 + bool(decision.alternative)
     if decision.effect != ALLOW:

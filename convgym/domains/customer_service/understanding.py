@@ -33,7 +33,7 @@ from convgym.domains.customer_service.reports import place_named, reported, unre
 from convgym.domains.customer_service.world import MONTHS
 from convgym.language.understanding import Lexicon, Sentence
 
-__all__ = ["LATE", "STATUS", "Claim", "lexicon", "read_speech"]
+__all__ = ["LATE", "STATUS", "UNLABELLED", "Claim", "lexicon", "read_speech"]
 
 LONGEST_CACHED = 1024
 REACH = 4
@@ -47,6 +47,8 @@ _AGAINST = {
     "address": ("already_shipped", LATE),
 }
 """The refusals that a question for a yes to that write contradicts."""
+UNLABELLED = ("jargon",)
+"""Acts that labelled replies leave out: how something is said, not what."""
 STATUS = ("processing", "packed", "shipped", "delivered")
 """Names of the stages of an order, in their order."""
 

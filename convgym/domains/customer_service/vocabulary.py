@@ -17,6 +17,7 @@ from convgym.engine.acts import (
     CLOSE,
     CONFIRM,
     DENY,
+    EXPLAIN,
     FIRST_TOOL,
     OFFER,
     REPORT_DONE,
@@ -26,6 +27,7 @@ from convgym.engine.belief import BeliefLayout
 
 ORDERS = range(ORDERS_EACH)
 WRITES = ("cancel", "return", "address")
+PROMISES = (*WRITES, "transfer")
 WRITE_TOOLS = ("cancel_order", "create_return", "update_address")
 SLOTS = ("email", "postcode", "order", "reason", "address")
 EMAIL, POSTCODE, ORDER, REASON, NEW_ADDRESS = range(5)
@@ -71,8 +73,19 @@ USER_ACTS = (
     "bye",
     "no_more",
     "acknowledge",
+    "inform_category",
+    "no_luck",
+    "ask_why",
+    "ask_meaning",
+    "ask_sure",
+    "ask_next",
+    "remind_promise",
+    "tangent",
 )
 U = {name: number for number, name in enumerate(USER_ACTS)}
+
+QUESTIONS = ("ask_why", "ask_meaning", "ask_sure", "ask_next")
+"""What the customer may ask that an explanation answers."""
 
 # The agent cannot hear that a memory is wrong: both variants raise the same cell.
 HEARD_AS = tuple(name.removesuffix("_wrong") for name in USER_ACTS)
@@ -84,6 +97,7 @@ def _cells() -> list[str]:
     cells += [f"wants_{workflow}" for workflow in WORKFLOWS]
     cells += ["policy_two_factors", "policy_fee"]
     cells += ["heard_email", "heard_postcode", "heard_order", "heard_item", "heard_placed"]
+    cells += ["heard_category"]
     cells += ["heard_reason", *(f"reason_{reason}" for reason in REASONS), "heard_address"]
     cells += ["email_rejected", "postcode_rejected", "order_rejected"]
     cells += ["found", "verified", "authenticated", "failures", "listed", "read_any"]
@@ -179,6 +193,7 @@ def _actions() -> list[Action]:
     actions += [
         Action("transfer_to_human", TRANSFER_TO_HUMAN),
         Action("end_conversation", END_CONVERSATION),
+        Action("explain", EXPLAIN),
     ]
     return actions
 

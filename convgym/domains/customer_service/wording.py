@@ -26,6 +26,7 @@ from convgym.domains.customer_service.vocabulary import (
     GET_STATED_ORDER,
     LAYOUT,
     LIST_ORDERS,
+    QUESTIONS,
     SLOTS,
     TRANSFER_TO_HUMAN,
     USER_ACTS,
@@ -35,6 +36,7 @@ from convgym.domains.customer_service.vocabulary import (
     WRITES,
 )
 from convgym.domains.customer_service.world import (
+    CATEGORIES,
     ORDERS_EACH,
     REASONS,
     STAGES,
@@ -43,15 +45,18 @@ from convgym.domains.customer_service.world import (
 )
 from convgym.engine import acts
 from convgym.engine.episode import Episode
-from convgym.engine.keys import WORDING, draw
 from convgym.language.phrases import PhraseBank, packaged_banks
+from convgym.language.retrieval import packaged_indexes
+from convgym.language.voice import Spoken, Voice
 
 _PACKAGE = "convgym.domains.customer_service"
 
 
-def user_banks() -> dict[str, PhraseBank]:
+def user_voices() -> dict[str, Voice]:
     """The customer's wordings: `train` and `held_out`."""
-    return packaged_banks(_PACKAGE, "user_phrases.toml")
+    banks = packaged_banks(_PACKAGE, "user_phrases.toml")
+    indexes = packaged_indexes(_PACKAGE, "user_turns.toml")
+    return {part: Voice(bank, indexes[part]) for part, bank in banks.items()}
 
 
 def agent_banks() -> dict[str, PhraseBank]:
@@ -72,6 +77,7 @@ _VALUES: dict[str, Callable[[World, Task], str]] = {
     "inform_order": lambda shop, task: shop.order_id(task.order),
     "inform_order_wrong": lambda shop, task: shop.wrong_order_id(task.order),
     "inform_item": lambda shop, task: shop.item_name(task.order),
+    "inform_category": lambda shop, task: CATEGORIES[shop.category(task.order)],
     "inform_placed": lambda shop, task: date_text(-shop.placed[task.order]),
     "inform_address": lambda shop, task: shop.address(task.customer),
 }
@@ -87,26 +93,23 @@ def act_value(shop: World, task: Task, name: str) -> str:
 _VALUE_OF = {"inform_placed": "date"}
 
 
-def user_text(
-    shop: World, task: Task, spoken: tuple[int, ...], bank: PhraseBank, key: int, turn: int
-) -> str:
-    """A customer's turn in words; each act's wording is a keyed draw."""
-    parts = []
-    for place, act in enumerate(spoken):
+def spoken(shop: World, task: Task, turn_acts: tuple[int, ...]) -> list[Spoken]:
+    """A customer's acts by name, with the slot and the value of those that state one."""
+    said = []
+    for act in turn_acts:
         name = _spoken_as(act)
-        phrase = bank.pick(name, draw(key, WORDING, turn, place))
-        if "{" in phrase:
+        if name.startswith("inform_") and not name.startswith("inform_reason_"):
             slot = _VALUE_OF.get(name, name.removeprefix("inform_"))
-            phrase = phrase.replace("{" + slot + "}", act_value(shop, task, USER_ACTS[act]))
-        # Terse wordings have no full stop; between two acts one is needed to read them.
-        parts.append(phrase + "." if phrase[-1:].isalnum() and place < len(spoken) - 1 else phrase)
-    return " ".join(parts)
+            said.append(Spoken(name, slot, act_value(shop, task, USER_ACTS[act])))
+        else:
+            said.append(Spoken(name))
+    return said
 
 
-def acts_json(shop: World, task: Task, spoken: tuple[int, ...]) -> str:
+def acts_json(shop: World, task: Task, turn_acts: tuple[int, ...]) -> str:
     """A customer's turn as a JSON list of `{"act", "value"}`."""
     rows = []
-    for act in spoken:
+    for act in turn_acts:
         value = act_value(shop, task, USER_ACTS[act])
         name = _spoken_as(act)
         rows.append(f'{{"act": "{name}", "value": "{value}"}}' if value else f'{{"act": "{name}"}}')
@@ -125,7 +128,7 @@ def view(shop: World, episode: Episode) -> dict[str, Any]:
         if variant:
             act = f"inform_{name}" if variant == 1 else f"inform_{name}_wrong"
             heard[name] = act_value(shop, task, act)
-    for name in ("item", "placed", "address"):
+    for name in ("item", "placed", "category", "address"):
         if belief[LAYOUT[f"heard_{name}"]]:
             heard[name] = act_value(shop, task, f"inform_{name}")
     if belief[LAYOUT["heard_reason"]]:
@@ -146,7 +149,17 @@ def view(shop: World, episode: Episode) -> dict[str, Any]:
         "orders": orders,
         "policy": {name: desk.parameters[name] for name in ("fee", "return_window")},
         "wrote": written,
+        "question": _question(belief),
     }
+
+
+def _question(belief: bytearray) -> str:
+    """What the customer has just asked for an explanation of."""
+    asked = next((name for name in QUESTIONS if belief[LAYOUT[f"said_{name}"]]), "")
+    if asked == "ask_meaning":
+        terms = belief[LAYOUT["told_fee_charged"]] or belief[LAYOUT["told_fee_waived"]]
+        return "meaning" if terms or belief[LAYOUT["told_channel_original"]] else "order"
+    return asked.removeprefix("ask_")
 
 
 # -- the agent's acts in words ---------------------------------------------------------------------
@@ -183,6 +196,8 @@ def _phrase_key(number: int, seen: Mapping[str, Any], order: Mapping[str, str]) 
         return f"deny_{rules.DENIALS[argument]}"
     if kind == acts.OFFER:
         return f"offer_{rules.OFFERS[argument]}"
+    if kind == acts.EXPLAIN:
+        return f"explain_{seen['question'] or 'next'}"
     return action.name
 
 

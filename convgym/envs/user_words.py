@@ -1,0 +1,109 @@
+"""The words of the running episode's user: voice, style, and where wanted a writer's.
+
+    turn ─► source: template, retrieval ─► Voice.say
+                    writer ─► WriteRequest ─► Written ─► keeps act and values? ─► said
+                                                         no ─► the draft, source "fallback"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from convgym.engine.keys import WORDING, draw
+from convgym.errors import InvalidConfiguration
+from convgym.language.style import Style
+from convgym.language.voice import RETRIEVAL, WRITER, Spoken, Voice
+from convgym.language.writing import WriteRequest, Written, write_all
+from convgym.spaces import sanitize
+from convgym.users.persona import Levels, Persona, own_style, persona_of_levels
+
+MESSAGE_LENGTH = 1024
+"""Characters of a written turn; more is no turn of a customer."""
+FALLBACK = "fallback"
+_SEED = 910
+"""Number of the draw that a turn's writer is seeded with."""
+_MOST_HISTORY = 12
+
+
+class UserWords:
+    """Words for the turns of one episode at a time.
+
+    Raises InvalidConfiguration where `realism` asks for a writer and there is none.
+    """
+
+    def __init__(
+        self,
+        voice: Voice,
+        *,
+        realism: int,
+        diversity: int,
+        writer: Any,
+        tagger: Callable[[], Any],
+        wordings: Mapping[str, Sequence[str]],
+    ) -> None:
+        if realism > 50 and writer is None:
+            raise InvalidConfiguration(
+                f"realism={realism / 100} is above 0.5 and needs writer=, a callable that words "
+                "a turn; or stay at 0.5 or below"
+            )
+        self.voice = replace(voice, bank=voice.bank.extended(wordings), realism=realism)
+        self.source = ""
+        """Where the newest words came from: template, retrieval, writer, fallback."""
+        self._diversity, self._writer, self._tagger = diversity, writer, tagger
+        self._key, self._style = 0, Style()
+        self._persona: Persona | Levels = Persona()
+
+    def begin(
+        self, persona: Persona | Levels, levels: Levels, style: Style | None, key: int
+    ) -> None:
+        """A new episode; without a style the persona writes as it does."""
+        self._key, self._persona, self.source = key, persona, ""
+        if style is None:
+            self._style = own_style(levels, self._diversity)
+        else:
+            self._style = replace(style, diversity=min(style.diversity, self._diversity))
+
+    def say(self, index: int, spoken: Sequence[Spoken]) -> str:
+        """The `index`-th turn, without a writer."""
+        self.source = source = self.voice.source(self._key, index)
+        if source == WRITER:
+            source = RETRIEVAL
+        return self.voice.say(spoken, self._style, self._key, index, source)
+
+    def request(
+        self, index: int, spoken: Sequence[Spoken], said: Sequence[tuple[str, str]]
+    ) -> WriteRequest | None:
+        """What a writer is asked for this turn; None where the turn is not a writer's."""
+        if self.voice.realism <= 50 or self.voice.source(self._key, index) != WRITER:
+            return None
+        return WriteRequest(
+            spoken=tuple(spoken),
+            draft=self.voice.say(spoken, self._style, self._key, index, RETRIEVAL),
+            style=self._style,
+            persona=self._described(),
+            history=tuple(said[-_MOST_HISTORY:]),
+            seed=draw(self._key, WORDING, index, _SEED),
+        )
+
+    def _described(self) -> dict[str, Any]:
+        persona = self._persona
+        if not isinstance(persona, Persona):
+            persona = persona_of_levels(persona, "drawn")
+        return persona.to_dict()
+
+    def written(self, request: WriteRequest, written: Written | None) -> Written:
+        """What is said: the writer's words where they keep act and values, else the draft."""
+        if written is None:
+            written = write_all(self._writer, [request])[0]
+        if written.error:
+            self.source = FALLBACK
+            return Written(request.draft, written.error)
+        from convgym.language.faithfulness import keeps
+        text = sanitize(written.text, MESSAGE_LENGTH).strip()
+        if keeps(text, request, self._tagger()):
+            self.source = FALLBACK
+            return Written(request.draft)
+        self.source = WRITER
+        return Written(text)

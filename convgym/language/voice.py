@@ -1,0 +1,92 @@
+"""A user's acts in words: templates, whole turns by retrieval, and the share that a writer gets.
+
+    realism  0 ─────────── 0.5 ─────────── 1
+             templates  ↔  retrieval  ↔  writer
+
+    acts + values ──► sentences with placeholders ──► misspellings ──► values put in
+
+Which source a turn uses, which wording and which slip of the pen are keyed draws of the wording
+stream: the same key gives the same words, and other words change nothing that is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from convgym.engine.keys import WORDING, below, draw
+from convgym.language.phrases import PhraseBank
+from convgym.language.retrieval import Signature, TurnIndex
+from convgym.language.style import Style, misspelt
+
+TEMPLATE, RETRIEVAL, WRITER = "template", "retrieval", "writer"
+
+# Numbers of a turn's draws beside those of its acts, which begin at 0.
+_SOURCE, _REGISTER = 900, 901
+_START = 902
+"""Number of the conversation's draw that says where in their wordings its acts begin."""
+
+
+class Spoken(NamedTuple):
+    """One act of a user's turn."""
+
+    act: str
+    slot: str = ""
+    value: str = ""
+
+
+@dataclass(frozen=True)
+class Voice:
+    """What a user's words are made of."""
+
+    bank: PhraseBank
+    index: TurnIndex
+    realism: int = 0
+    """In hundredths."""
+
+    def source(self, key: int, turn: int) -> str:
+        """Where the words of this turn come from."""
+        drawn = below(draw(key, WORDING, turn, _SOURCE), 50)
+        if self.realism <= 50:
+            return RETRIEVAL if drawn < self.realism else TEMPLATE
+        return WRITER if drawn < self.realism - 50 else RETRIEVAL
+
+    def say(
+        self, spoken: Sequence[Spoken], style: Style, key: int, turn: int, source: str
+    ) -> str:
+        """A turn in words; a writer's turn is drafted by retrieval."""
+        names = {act: place for place, (act, _, _) in enumerate(spoken)}
+        sentences: list[tuple[int, str]] = []
+        rest = frozenset(names)
+        while source != TEMPLATE and rest:
+            whole = self.index.part(rest)
+            if not whole:
+                break
+            sentences.append((min(names[a] for a in whole), self._whole(whole, style, key, turn)))
+            rest -= whole
+        if rest:
+            drawn, start = draw(key, WORDING, turn, _REGISTER), draw(key, WORDING, 0, _START)
+            for place, (act, _, _) in enumerate(spoken):
+                if act in rest:
+                    sentences.append((place, self.bank.styled(act, style, drawn, start, turn)))
+        sentences.sort()
+        typos = style.typo_rate
+        text = _joined([misspelt(t, typos, key, WORDING, turn, place) for place, t in sentences])
+        for _, slot, value in spoken:
+            if slot and "{" in text:
+                text = text.replace("{" + slot + "}", value)
+        return text
+
+    def _whole(self, whole: Signature, style: Style, key: int, turn: int) -> str:
+        drawn, start = draw(key, WORDING, turn, _REGISTER), draw(key, WORDING, 0, _START)
+        return self.index.styled(whole, style, drawn, start, turn)
+
+
+def _joined(parts: list[str]) -> str:
+    """Sentences in a row; terse ones have no full stop, and between two one is needed."""
+    last = len(parts) - 1
+    return " ".join(
+        part + "." if place < last and (part[-1:].isalnum() or part[-1:] == "}") else part
+        for place, part in enumerate(parts)
+    )
