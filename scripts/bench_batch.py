@@ -24,7 +24,7 @@ from convgym.engine.engine import Engine
 from convgym.engine.episode import Episode
 from convgym.users.agenda import AgendaUser
 from convgym.users.agenda_batch import draw_personas
-from convgym.users.persona import draw_persona
+from convgym.users.persona import draw_levels
 
 MAX_TURNS, TASKS = 20, 4096
 Step = Callable[[], None]
@@ -39,7 +39,7 @@ def plain_loop(rng: np.random.Generator) -> Step:
     def begin() -> Episode:
         key = int(rng.integers(2**63))
         episode = Episode(tasks[rng.integers(TASKS)], key, key, LAYOUT.row())
-        desk.open(episode, draw_persona(key))
+        desk.open(episode, draw_levels(key))
         engine.open(episode)
         return episode
 

@@ -1,7 +1,6 @@
 """The batched desk beside the plain one: 512 rows, the same actions, everything compared."""
 
 from collections import Counter
-from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -11,37 +10,35 @@ from convgym.domains.customer_service.desk import CustomerServiceDesk
 from convgym.domains.customer_service.rules import VIOLATIONS
 from convgym.domains.customer_service.vocabulary import ACTIONS, LAYOUT, USER_ACTS, U
 from convgym.engine import keys
+from convgym.engine.acts import FIRST_TOOL, TELL, UserTurn
 from convgym.engine.engine import Engine
 from convgym.engine.episode import Episode
 from convgym.policies.scripted import KeywordPolicy, OraclePolicy, Sight, SlotFillingPolicy
-from convgym.users.agenda import AgendaUser
-from convgym.users.agenda_batch import draw_personas
-from convgym.users.decisions import LOG_UNIT
-from convgym.users.persona import draw_persona
+from convgym.users.agenda import LONG_WAIT, AgendaUser, UserState
+from convgym.users.agenda_batch import draw_personas, rows_of
+from convgym.users.decisions import LOG_UNIT, POINTS, SIGMOID, TILT_UNIT, row_of
+from convgym.users.persona import HUNDRED, TRAITS, Levels, draw_levels, hardened
 
 ROWS, MAX_TURNS, ROW_STEPS = 512, 20, 10_000
 DESK = CustomerServiceDesk()
 ENGINE = Engine(DESK, AgendaUser(U), MAX_TURNS)
 SPLITS = ("train", "validation", "test")
 SCALES = np.array([DESK.scales.get(name, 1.0) for name in LAYOUT])
-USER_RECORD = (
-    "turn",
-    "bother",
-    "asked",
-    "told",
-    "denied",
-    "disputes",
-    "intent_said",
-    "holding",
-    "waiting",
-    "satisfied",
-    "apologised",
-    "offered",
-    "resolved",
-    "closing",
-)
+OF_ONE_TURN = {"decisions", "log_prob"}  # the turn holds them
+USER_RECORD = sorted(set(UserState.__slots__) - OF_ONE_TURN - {"knowledge"})
 DESK_RECORD = ("heard", "asked_to_confirm", "decided_right", "transferred")
 LEAVING = [ACTIONS[name] for name in ("transfer_to_human", "end_conversation", "close")]
+IS_TERM = np.array([action.kind == TELL and action.pointer < 0 for action in ACTIONS.actions])
+IS_TOOL = np.array([action.kind >= FIRST_TOOL for action in ACTIONS.actions])
+IS_TOOL[LEAVING] = False
+
+
+def levels_of(key: int, number: int) -> Levels:
+    """Drawn, extreme in every trait, or hardened fully or in part."""
+    kind, drawn = number // len(SPLITS) % 5, draw_levels(key)
+    if kind == 1:
+        return tuple(HUNDRED * (key >> trait & 1) for trait in range(len(TRAITS)))
+    return hardened(drawn, (50, 50, 0, 100, 73)[kind])
 
 
 def plain_episode(number: int) -> Episode:
@@ -49,7 +46,7 @@ def plain_episode(number: int) -> Episode:
     key = keys.child(2026, number)
     task = DESK.task(SPLITS[number % 3], number % 2000)
     episode = Episode(task, key, key, LAYOUT.row())
-    DESK.open(episode, draw_persona(key))
+    DESK.open(episode, levels_of(key, number))
     ENGINE.open(episode)
     return episode
 
@@ -60,13 +57,16 @@ class Twins:
     def __init__(self) -> None:
         self.plain = [plain_episode(number) for number in range(ROWS)]
         self.begun = ROWS
+        self.turns: list[tuple[int, UserTurn]] = []
+        """Of the last step: agent turns without a word before, and what the user said then."""
         self.batch = BatchedCustomerService(ROWS, MAX_TURNS)
         self.batch.open(*self.openings(range(ROWS)))
 
     def openings(self, rows):
-        user_keys = np.array([self.plain[row].user_key for row in rows], dtype=np.uint64)
-        personas = np.array([astuple(draw_persona(int(key))) for key in user_keys])
-        return [self.plain[row].task for row in rows], user_keys, personas
+        plain = [self.plain[row] for row in rows]
+        user_keys = np.array([episode.user_key for episode in plain], dtype=np.uint64)
+        personas = np.array([episode.user.persona for episode in plain])
+        return [episode.task for episode in plain], user_keys, personas
 
     def going(self) -> list[int]:
         return [row for row, episode in enumerate(self.plain) if not episode.end]
@@ -80,8 +80,13 @@ class Twins:
             self.batch.reopen(np.array(ended), *self.openings(ended))
 
     def step(self, actions) -> None:
+        self.turns.clear()
         for row in self.going():
-            ENGINE.apply(self.plain[row], DESK.turn(self.plain[row], int(actions[row])))
+            plain = self.plain[row]
+            silent = plain.turn - plain.user.heard_turn
+            ENGINE.apply(plain, DESK.turn(plain, int(actions[row])))
+            if plain.user_turn:
+                self.turns.append((silent, plain.user_turn))
         self.batch.step(actions)
 
     def compare(self) -> None:
@@ -126,6 +131,14 @@ def scripted(policy):
     return lambda mask, belief, rng: ACTIONS[policy.choose(Sight(belief * SCALES))]
 
 
+def busy(mask, belief, rng) -> int:
+    """Calls one tool after the other, and only now and then speaks."""
+    tools = np.flatnonzero(mask & IS_TOOL)
+    if not len(tools) or rng.random() < 0.1:
+        return staying(mask, belief, rng)
+    return int(rng.choice(tools))
+
+
 DRIVERS = {
     "oracle": scripted(OraclePolicy()),
     "slot-filling": scripted(SlotFillingPolicy()),
@@ -133,13 +146,17 @@ DRIVERS = {
     "random-legal": random_legal,
     "staying": staying,
     "anything": anything,
+    "busy": busy,
 }
-MIXED, SHARES = list(DRIVERS), [0.4, 0.2, 0.1, 0.05, 0.2, 0.05]
+MIXED, SHARES = list(DRIVERS), [0.4, 0.2, 0.1, 0.05, 0.19, 0.05, 0.01]
 
 
 def askew(mask, belief, rng) -> int:
-    """Fills slots, but often looks at the order beside the one that is meant."""
-    if rng.random() < 0.5:
+    """Fills slots, but often looks at the order beside the one that is meant, and tells of it."""
+    terms, chance = np.flatnonzero(mask & IS_TERM), rng.random()
+    if len(terms) and chance < 0.2:
+        return int(rng.choice(terms))
+    if chance < 0.6:
         return staying(mask, belief, rng)
     name = ACTIONS.names[DRIVERS["slot-filling"](mask, belief, rng)]
     return ACTIONS[f"{name[:-1]}{(int(name[-1]) + 1) % 3}" if name[-1].isdigit() else name]
@@ -176,18 +193,22 @@ def test_the_batch_equals_the_plain_engine(name):
 
 
 def test_the_comparison_meets_everything_that_can_happen():
-    """Acts, endings, violations and successes of all kinds occur in what is compared."""
-    acts, ends, violations, successes = Counter(), Counter(), 0, 0
-    for driver in (askew, mixture):
+    """Acts, choices, endings, violations and successes of all kinds occur in what is compared."""
+    turns = [(0, plain.user_turn) for plain in Twins().plain]
+    ends, violations, successes = Counter(), 0, 0
+    for driver in (askew, mixture, busy, random_legal, DRIVERS["oracle"]):
         for twins in play(driver):
+            turns += twins.turns
             e = twins.batch.episodes
-            acts.update(e.user.acts.ravel().tolist())
             ends.update(e.end.tolist())
             violations |= int(np.bitwise_or.reduce(e.violations))
             successes += int(twins.batch.grade()[0].sum())
-    acts.update(Twins().batch.episodes.user.acts.ravel().tolist())
-    unsaid = {USER_ACTS[act] for act in range(len(USER_ACTS)) if not acts[act]}
+    said = Counter(act for _, turn in turns for act in turn.acts)
+    unsaid = {USER_ACTS[act] for act in range(len(USER_ACTS)) if said[act] < 5}
     assert unsaid == {"ask_back"}  # it answers what was not understood, which is text
+    made = Counter((point, yes) for _, turn in turns for point, _, yes in turn.decisions)
+    assert len(made) == 2 * len(POINTS) and min(made.values()) >= 5
+    assert sum(silent >= LONG_WAIT for silent, _ in turns) > 100
     assert set(ends) == set(range(len(ENDS)))
     assert violations == 2 ** len(VIOLATIONS) - 1
     assert successes > 100
@@ -234,4 +255,11 @@ def test_neighbours_do_not_matter():
 def test_personas_of_many_keys():
     user_keys = [keys.child(3, number) for number in range(100)]
     drawn = draw_personas(np.array(user_keys, dtype=np.uint64))
-    assert drawn.tolist() == [list(astuple(draw_persona(key))) for key in user_keys]
+    assert drawn.tolist() == [list(draw_levels(key)) for key in user_keys]
+
+
+def test_rows_of_many_logits():
+    logits = np.arange(-10 * TILT_UNIT, 10 * TILT_UNIT)
+    rows = rows_of(logits)
+    assert rows.tolist() == [row_of(logit) for logit in logits.tolist()]
+    assert rows[0] == 0 and rows[-1] == len(SIGMOID) - 1

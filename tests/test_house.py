@@ -27,6 +27,7 @@ LAYERS = (
     {"envs", "rewards", "randomization"},
     {"policies"},
     {"data", "evaluation", "calibration"},
+    {"simulator"},
     {"cli", "__main__"},
     {"", "multi_agent"},  # the faces: they hand names to the outside, nobody inside imports them
 )

@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter, defaultdict
-from dataclasses import astuple
 from typing import NamedTuple
 
 import numpy as np
@@ -12,30 +11,40 @@ from hypothesis import strategies as st
 
 from convgym.domains.customer_service import cells, rules
 from convgym.domains.customer_service.desk import CustomerServiceDesk, knowledge
-from convgym.domains.customer_service.tasks import draw_task
-from convgym.domains.customer_service.vocabulary import ACTIONS, USER_ACTS, U
+from convgym.domains.customer_service.tasks import LOOKS_UP, draw_task
+from convgym.domains.customer_service.vocabulary import (
+    ACTIONS,
+    EMAIL,
+    LIST_ORDERS,
+    ORDER,
+    POSTCODE,
+    PROMISES,
+    QUESTIONS,
+    USER_ACTS,
+    U,
+)
+from convgym.domains.customer_service.vocabulary import NEW_ADDRESS as ADDRESS
 from convgym.engine import acts
-from convgym.engine.acts import FIRST_TOOL, AgentTurn, Said, UserTurn
+from convgym.engine.acts import FIRST_TOOL, AgentTurn, Call, Said, UserTurn
 from convgym.engine.engine import Engine
 from convgym.engine.episode import Episode
-from convgym.engine.keys import USER, below, draw
+from convgym.engine.keys import USER, draw
 from convgym.engine.rules import ALLOW
 from convgym.errors import InvalidConfiguration
 from convgym.policies.scripted import OraclePolicy
 from convgym.users import decisions
-from convgym.users.agenda import MOST_DISPUTES, AgendaUser
-from convgym.users.decisions import GRACE, LOG_UNIT, POINTS, DecisionModel
-from convgym.users.persona import BUILT_IN, LEVELS, Persona, draw_persona, named_persona
+from convgym.users.agenda import LONG_REPLY, LONG_WAIT, MOST_DISPUTES, AgendaUser
+from convgym.users.decisions import GRACE, LOG_UNIT, POINTS, STRIDE, DecisionModel
+from convgym.users.persona import BUILT_IN, TRAITS, Persona, draw_levels
 
 DESK = CustomerServiceDesk()
 SCALE = np.array([DESK.scales.get(name, 1.0) for name in DESK.layout], dtype=np.float32)
-TRAITS = ("patience", "openness", "accuracy", "assertiveness", "politeness")
 REFUSING = [n for n, a in enumerate(ACTIONS.actions) if a.kind in (acts.DENY, acts.OFFER)]
 
 
 class Draw(NamedTuple):
     point: int
-    index: int
+    which: int
     yes: bool
     log_prob: int
     bother: int
@@ -48,11 +57,12 @@ class Recorded(AgendaUser):
         super().__init__(U, model)
         self.draws = []
 
-    def _drawn(self, episode, state, choice, index):
+    def _drawn(self, episode, state, point, index, situation):
         before = state.log_prob
-        yes = super()._drawn(episode, state, choice, index)
+        yes = super()._drawn(episode, state, point, index, situation)
         logged = state.log_prob - before
-        self.draws.append(Draw(index % 16, index // 16, yes, logged, state.bother))
+        assert index % STRIDE == point
+        self.draws.append(Draw(point, index // STRIDE, yes, logged, state.bother))
         return yes
 
 
@@ -68,7 +78,7 @@ class Step(NamedTuple):
 
 def begin(task, key, user, persona=None, max_turns=60):
     episode, engine = Episode(task, key, 0, DESK.layout.row()), Engine(DESK, user, max_turns)
-    DESK.open(episode, persona or draw_persona(key))
+    DESK.open(episode, persona.levels if persona else draw_levels(key))
     engine.open(episode)
     return episode, engine
 
@@ -98,7 +108,10 @@ def agent_turn(episode, drawn):
         chosen = {spoken[(drawn >> shift) % len(spoken)] for shift in (4, 12, 20)}
         return AgentTurn(tuple(speech(a) for a in sorted(chosen, key=lambda a: (a * drawn) % 101)))
     if kind == 14:
-        return AgentTurn((Said(acts.REPORT_DONE, claim=acts.FALSE),))
+        untrue = Said(acts.REPORT_DONE, claim=acts.FALSE)
+        promise = Said(acts.PROMISE, (drawn >> 6) % len(PROMISES))
+        other = (untrue, promise, Said(acts.JARGON), Said(acts.EXPLAIN))
+        return AgentTurn((other[drawn >> 4 & 3],))
     return AgentTurn((speech(REFUSING[(drawn >> 4) % len(REFUSING)]),))
 
 
@@ -174,11 +187,14 @@ def test_it_answers_rung_by_rung(number, key, script):
 @thorough
 @given(*ANY_TALK)
 def test_it_answers_what_it_was_asked(number, key, script):
-    """What is stated was asked for, or belongs to the object, which may come unasked."""
+    """What is stated was asked for, now or before a question of its own that is answered now;
+    or it belongs to the object, which may come unasked."""
     _, steps = conversation(number, key, script)
     for step in steps:
         known = knowledge(step.before.task)
         asked = {said.argument for said in step.turn.said if said.kind == acts.ASK}
+        if any(said.kind == acts.EXPLAIN for said in step.turn.said):
+            asked.add(step.before.user.owed)
         for act in step.answer.acts if step.answer else ():
             slots = {
                 slot
@@ -236,7 +252,7 @@ def test_no_wrong_refusal_of_before_makes_it_leave_after_its_yes(last):
     user = Recorded()
     waited = 0
     for key in range(200):
-        episode, engine = begin(task, key, user, Persona(patience=4))
+        episode, engine = begin(task, key, user, Persona(patience=1.0))
         script = ["deny_not_cancellable"] * 3 + [None] * 20
         for name in script:
             if episode.end or episode.user.waiting:
@@ -253,10 +269,12 @@ def test_no_wrong_refusal_of_before_makes_it_leave_after_its_yes(last):
 @thorough
 @given(*ANY_TALK)
 def test_leaving_is_said(number, key, script):
+    """A user who has what it came for may leave without a farewell; nobody else does."""
     for step in conversation(number, key, script)[1]:
         if step.answer:
             parting = {U["bye"], U["give_up"]} & set(step.answer.acts)
-            assert step.answer.closed == bool(parting)
+            assert step.answer.closed >= bool(parting)
+            assert parting or not step.answer.closed or step.after.user.satisfied
             assert (step.after.end == "user_closed") == step.answer.closed
             if U["bye"] in step.answer.acts:
                 assert U["give_up"] not in step.answer.acts
@@ -405,9 +423,9 @@ def test_every_built_in_persona_can_be_served(persona):
 
 
 def test_the_patient_stay_longer():
-    """Turns until a user leaves an agent that says nothing: more with every level."""
+    """Turns until a user leaves an agent that says nothing: more with more patience."""
     user, lengths = AgendaUser(U), []
-    for patience in range(LEVELS):
+    for patience in (0.0, 0.25, 0.5, 0.75, 1.0):
         turns = []
         for key in range(200):
             episode, engine = begin(draw_task("test", key), key, user, Persona(patience=patience))
@@ -419,20 +437,195 @@ def test_the_patient_stay_longer():
     assert lengths[-1] > lengths[0] + 1
 
 
+def spoken_to(episode, engine, *said, text=""):
+    """How much more bothered the user is after a reply."""
+    before = episode.user.bother
+    engine.apply(episode, AgentTurn(tuple(Said(*one) for one in said), text=text))
+    return episode.user.bother - before
+
+
+ASK_EMAIL, ASK_POSTCODE = (acts.ASK, EMAIL), (acts.ASK, POSTCODE)
+UNQUESTIONING = Persona(scepticism=0.0, curiosity=0.0, expertise=1.0, accuracy=1.0)
+
+
+def begun(key, persona=UNQUESTIONING, number=0, user=None):
+    """An episode in which the user has said what it wants, and one question is answered."""
+    hashed = draw(key, USER, 7, 7) << 31
+    user = user or Recorded()
+    episode, engine = begin(draw_task("train", number), hashed, user, persona)
+    engine.apply(episode, AgentTurn((Said(acts.ASK, ADDRESS),)))
+    return episode, engine
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "bother"),
+    [
+        ((), ((acts.CHAT,),), 1),
+        ((), ((acts.CHAT,), (acts.CHAT,)), 1),
+        ((), ((acts.EXPLAIN,),), 1),
+        ((), ((acts.CHAT,), ASK_POSTCODE), 0),
+        ((), ((acts.EXPLAIN,), ASK_POSTCODE), 0),
+        (((acts.APOLOGISE,),), ((acts.APOLOGISE,),), 1),
+        (((acts.APOLOGISE,),), ((acts.APOLOGISE,), ASK_POSTCODE), 0),
+        ((), ((acts.ASK_INTENT,),), 1),
+        ((), ((acts.UNCLEAR,),), 1),
+        ((), (), 1),
+        ((ASK_EMAIL,), (ASK_EMAIL,), 1),
+        ((), (ASK_POSTCODE,), 0),
+    ],
+    ids=str,
+)
+def test_idle_talk_bothers_where_it_is_all_there_is(first, then, bother):
+    """Beside a question it is politeness; so is repetition what bothers, not the question."""
+    met = 0
+    for key in range(40):
+        episode, engine = begun(key)
+        if first:
+            spoken_to(episode, engine, *first)
+        if not (episode.end or episode.user.question):
+            assert spoken_to(episode, engine, *then) == bother
+            met += 1
+    assert met > 25
+
+
+def test_an_apology_soothes_once():
+    for key in range(40):
+        episode, engine = begun(key)
+        if not episode.end and episode.user.bother:
+            assert spoken_to(episode, engine, (acts.APOLOGISE,)) == -1
+
+
+def test_long_replies_and_long_waits_bother():
+    looked = 0
+    for key in range(40):
+        episode, engine = begun(key)
+        if episode.end or episode.user.question:
+            continue
+        assert spoken_to(episode, engine, ASK_EMAIL, text="a" * LONG_REPLY) == 0
+        if episode.end or episode.user.question:
+            continue
+        assert spoken_to(episode, engine, ASK_POSTCODE, text="a" * (LONG_REPLY + 1)) == 1
+        if episode.end or episode.user.question:
+            continue
+        for _ in range(LONG_WAIT):
+            engine.apply(episode, AgentTurn(calls=(Call(LIST_ORDERS),)))
+        assert episode.user_turn is None
+        assert spoken_to(episode, engine, (acts.CHAT,), (acts.ASK, ORDER)) == 1
+        looked += 1
+    assert looked > 20
+
+
+# -- what it knows, and what it wants to know ------------------------------------------------------
+
+
+@pytest.mark.parametrize("cooperativeness", [0.0, 0.5, 1.0])
+def test_a_second_question_of_one_reply_is_answered_now_and_then(cooperativeness):
+    persona = Persona(cooperativeness=cooperativeness, scepticism=0.0, accuracy=1.0)
+    answered, n, user = 0, 600, Recorded()
+    for key in range(n):
+        user.draws = []
+        episode, engine = begun(key, persona, user=user)
+        if episode.end:
+            continue
+        user.draws = []
+        spoken_to(episode, engine, ASK_EMAIL, ASK_POSTCODE)
+        (chosen,) = [d.yes for d in user.draws if d.point == decisions.ANSWER_TOO]
+        said = {USER_ACTS[act] for act in episode.user_turn.acts}
+        assert said & {"inform_email", "ask_why"}
+        assert chosen == bool(said & {"inform_postcode"}) or "ask_why" in said
+        answered += chosen
+    p = DecisionModel().probability("answer_too", persona.levels)
+    assert abs(answered / n - p) < 4.5 * math.sqrt(p * (1 - p) / n) + 0.02
+
+
+@pytest.mark.parametrize("compliance", [0.0, 0.5, 1.0])
+def test_a_number_is_looked_up_or_skipped_or_said_to_be_gone(compliance):
+    persona = Persona(compliance=compliance, expertise=1.0, accuracy=1.0, cooperativeness=0.0)
+    number = next(n for n in range(99) if draw_task("train", n).knowledge == LOOKS_UP)
+    said, user = Counter(), AgendaUser(U)
+    for key in range(400):
+        episode, engine = begun(key, persona, number, user)
+        spoken_to(episode, engine, (acts.ASK, ORDER))
+        turns = [{USER_ACTS[act] for act in episode.user_turn.acts}]
+        if episode.end or episode.user.question:
+            continue
+        spoken_to(episode, engine, (acts.CHAT,))
+        turns.append({USER_ACTS[act] for act in episode.user_turn.acts})
+        if "give_up" in turns[1]:
+            continue
+        if "hold" in turns[0]:
+            said["inform_order" if "inform_order" in turns[1] else "no_luck"] += 1
+            assert len(turns[1] & {"inform_order", "no_luck"}) == 1
+        else:
+            said["inform_item"] += 1
+            assert "inform_item" in turns[0]
+        if "inform_order" not in turns[1] and not episode.end:
+            spoken_to(episode, engine, (acts.ASK, ORDER))
+            assert U["inform_order"] not in episode.user_turn.acts
+    total = sum(said.values())
+    model = DecisionModel()
+    look = model.probability("look_up", persona.levels)
+    claim = model.probability("false_claim", persona.levels)
+    expected = {
+        "inform_order": look,
+        "no_luck": (1 - look) * claim,
+        "inform_item": (1 - look) * (1 - claim),
+    }
+    assert total > 350
+    for outcome, p in expected.items():
+        assert abs(said[outcome] / total - p) < 4.5 * math.sqrt(p * (1 - p) / total) + 0.01
+
+
+CURIOUS = Persona(scepticism=1.0, expertise=0.0, curiosity=1.0, accuracy=1.0, patience=1.0)
+
+
+def test_a_question_of_its_own_comes_once_and_wants_an_answer():
+    asked, user = 0, AgendaUser(U)
+    for key in range(300):
+        episode, engine = begun(key, CURIOUS, user=user)
+        if episode.end or episode.user.question:
+            continue
+        spoken_to(episode, engine, ASK_EMAIL)
+        if U["ask_why"] not in episode.user_turn.acts:
+            assert U["inform_email"] in episode.user_turn.acts
+            continue
+        assert U["inform_email"] not in episode.user_turn.acts
+        asked += 1
+        if key % 2:
+            assert spoken_to(episode, engine, (acts.EXPLAIN,)) == 0
+        else:
+            assert spoken_to(episode, engine, ASK_EMAIL) == 1, "passed over"
+        assert U["inform_email"] in episode.user_turn.acts or episode.end
+        if not episode.end:
+            spoken_to(episode, engine, ASK_POSTCODE)
+            assert U["ask_why"] not in episode.user_turn.acts
+    assert asked > 60
+
+
+@thorough
+@given(*ANY_TALK)
+def test_questions_are_put_one_at_a_time(number, key, script):
+    """Why and what-does-it-mean once each in a conversation, doubts and what-next too."""
+    opening, steps = conversation(number, key, script)
+    said = Counter(said_in([opening, *steps]))
+    assert all(said[U[question]] <= 1 for question in QUESTIONS)
+    for step in steps:
+        if step.answer:
+            assert len({U[question] for question in QUESTIONS} & set(step.answer.acts)) <= 1
+
+
 # -- choices and their probabilities ---------------------------------------------------------------
 
 
-def probability(draws_of, traits):
-    """p(yes) from the formulas in the docstring of `decisions`, on the grid of 2**-16."""
-    if draws_of.point == decisions.LEAVE:
-        if draws_of.bother < GRACE:
-            return 0.0
-        bother = min(draws_of.bother, decisions.MOST_BOTHER)
-        logit = -2.0 + 0.9 * (bother - GRACE) - 0.8 * (traits["patience"] - 2)
-    else:
-        point = POINTS[draws_of.point]
-        logit = math.log(point.base / (1 - point.base)) + point.slope * (traits[point.trait] - 2)
-    return round(65536 / (1 + math.exp(-logit))) / 65536
+def probability(point, traits, bother, base=None):
+    """p(yes) from the formula in the docstring of `decisions`, on the grid of 2**-16."""
+    model = POINTS[point]
+    base = model.base if base is None else base
+    logit = round(math.log(base / (1 - base)), 4)
+    logit += sum(slope * (traits[name] / 100 - 0.5) for name, slope in model.tilts.items())
+    logit += model.bother * (min(bother, decisions.MOST_BOTHER) - GRACE)
+    rounded = math.floor(100 * min(max(logit, -8.0), 8.0) + 1e-6) / 100
+    return round(65536 / (1 + math.exp(-rounded))) / 65536
 
 
 @thorough
@@ -448,29 +641,34 @@ def test_every_choice_is_drawn_and_logged_as_the_formula_says(number, key, scrip
         turn = 0 if step is opening else state.turn
         expected = 0.0
         for drawn in step.draws:
-            p = probability(drawn, traits)
-            number_drawn = draw(key, USER, turn, drawn.point + 16 * drawn.index)
+            p = probability(drawn.point, traits, drawn.bother)
+            number_drawn = draw(key, USER, turn, drawn.point + STRIDE * drawn.which)
             assert drawn.yes == (number_drawn < p * 2**32)
             logged = math.log(p if drawn.yes else 1.0 - p)
             assert drawn.log_prob * LOG_UNIT == pytest.approx(logged, abs=1e-6)
             expected += logged
         assert step.answer.log_prob <= 0.0
         assert step.answer.log_prob == pytest.approx(expected, abs=1e-6 * (1 + len(step.draws)))
-        indices = [(drawn.point, drawn.index) for drawn in step.draws]
+        made = step.answer.decisions
+        assert [(d.point, d.yes) for d in made] == [(d.point, d.yes) for d in step.draws]
+        assert DecisionModel().log_prob(made, state.persona) == pytest.approx(
+            step.answer.log_prob, abs=1e-9
+        )
+        indices = [(drawn.point, drawn.which) for drawn in step.draws]
         repeated = Counter(indices).most_common(1)
         assert not repeated or repeated[0][1] == 1 or len(step.turn.said) > 1
 
 
-def opening_by_the_book(key, persona, known):
+def opening_by_the_book(key, levels, known):
     """The opening turn written a second time: acts and the probability of the choices."""
-    traits = dict(zip(TRAITS, astuple(persona), strict=True))
+    traits = dict(zip(TRAITS, levels, strict=True))
     log_prob = 0.0
 
-    def chooses(name, index=0):
+    def chooses(name, which=0):
         nonlocal log_prob
         place = [point.name for point in POINTS].index(name)
-        p = probability(Draw(place, index, False, 0, 0), traits)
-        yes = draw(key, USER, 0, place + 16 * index) / 2**32 < p
+        p = probability(place, traits, 0)
+        yes = draw(key, USER, 0, place + STRIDE * which) / 2**32 < p
         log_prob += math.log(p if yes else 1 - p)
         return yes
 
@@ -481,7 +679,7 @@ def opening_by_the_book(key, persona, known):
 
     if chooses("greet_only"):
         return (U["greet"],), log_prob
-    turn = [U["greet"]] if chooses("thank") else []
+    turn = [U["greet"]] if chooses("greet") else []
     turn.append(known.request)
     if chooses("front_load"):
         if not known.must_look_up:
@@ -497,8 +695,7 @@ def test_the_opening_is_as_the_book_says():
         task = draw_task("train", key % 400)
         hashed = draw(key, USER, 9, 9) << 31
         episode, _ = begin(task, hashed, user)
-        persona = draw_persona(hashed)
-        turn, log_prob = opening_by_the_book(hashed, persona, knowledge(task))
+        turn, log_prob = opening_by_the_book(hashed, draw_levels(hashed), knowledge(task))
         assert episode.user_turn.acts == turn
         assert episode.user_turn.log_prob == pytest.approx(log_prob, abs=1e-5)
         seen[len(turn)] += 1
@@ -518,44 +715,40 @@ def test_log_probabilities_are_frequencies():
     assert sum(math.exp(log_prob) for _, log_prob in happened) == pytest.approx(1.0, abs=0.01)
 
 
-@given(st.sampled_from([point.name for point in POINTS if point.name != "leave"]), st.floats(0, 1))
+@given(st.sampled_from([point.name for point in POINTS]), st.floats(0, 1))
 @example("thank", 0.0)
 @example("thank", 1.0)
-def test_a_base_replaces_the_probability_at_the_middle_level(name, value):
-    model = DecisionModel({name: value})
+def test_a_base_replaces_the_probability_at_the_middle_of_every_trait(name, value):
+    model, plain, middle = DecisionModel({name: value}), DecisionModel(), Persona().levels
+    # Logits are kept in steps of 0.01 and none counts as further from 0 than 8.
+    assert model.probability(name, middle) == pytest.approx(value, abs=0.003)
     place = [point.name for point in POINTS].index(name)
-    threshold, yes, no = model.table[place][2]
-    assert threshold / 2**32 == pytest.approx(value, abs=2e-4)
-    assert yes <= 0 and no <= 0
-    others = [row for i, row in enumerate(model.table) if i != place]
-    assert others == [row for i, row in enumerate(DecisionModel().table) if i != place]
-    levels = [choice[0] for choice in model.table[place]]
-    rising = POINTS[place].slope > 0
-    assert levels == sorted(levels, reverse=not rising)
+    threshold, yes, no = model.choice(place, middle)
+    assert 0 < threshold < 2**32 and yes <= 0 and no <= 0
+    for point in POINTS:
+        if point.name != name:
+            assert model.probability(point.name, middle) == plain.probability(point.name, middle)
+    for trait, slope in POINTS[place].tilts.items():
+        tilted = [
+            model.probability(name, Persona(**{trait: value / 10}).levels) for value in range(11)
+        ]
+        assert tilted == sorted(tilted, reverse=slope < 0)
+
+
+def test_every_tilt_shows():
+    """No trait is without effect, and each moves its choices the way its sign says."""
+    model, told = DecisionModel(), {"verbosity", "formality", "typo_rate"}  # these word things too
+    for point in POINTS:
+        for trait, slope in point.tilts.items():
+            low, high = (
+                model.probability(point.name, Persona(**{trait: end}).levels) for end in (0.0, 1.0)
+            )
+            assert (high > low) == (slope > 0) and high != low
+            told.add(trait)
+    assert told == set(TRAITS)
 
 
 @pytest.mark.parametrize("base", [{"sulk": 0.5}, {"thank": 1.5}, {"thank": -0.1}], ids=str)
 def test_a_bad_base_is_refused_by_name(base):
     with pytest.raises(InvalidConfiguration, match=next(iter(base))):
         DecisionModel(base)
-
-
-# -- personas --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("level", [-1, LEVELS, 1.5, "high", None])
-@pytest.mark.parametrize("trait", TRAITS)
-def test_a_bad_trait_is_refused_by_name(trait, level):
-    with pytest.raises(InvalidConfiguration, match=trait):
-        Persona(**{trait: level})
-
-
-def test_a_persona_by_name_or_by_draw():
-    assert named_persona("patient_expert") == BUILT_IN["patient_expert"]
-    with pytest.raises(InvalidConfiguration, match="nobody"):
-        named_persona("nobody")
-    drawn = [astuple(draw_persona(below(draw(k, USER, 0, 0), 2**31))) for k in range(4000)]
-    for levels in zip(*drawn, strict=True):
-        counted = Counter(levels)
-        assert set(counted) == set(range(LEVELS))
-        assert max(counted.values()) < 1.2 * min(counted.values())

@@ -108,3 +108,7 @@ class UserTurn(NamedTuple):
     """The user has left, content or not."""
     decisions: tuple[Any, ...] = ()
     """The choices behind it (`convgym.users.decisions.Decision`); the batched user keeps none."""
+    text: str = ""
+    """Its words, of a user that brings its own; empty where they are made from the acts."""
+    error: str = ""
+    """Why there is no turn, of a user that can fail; it ends the episode as truncated."""

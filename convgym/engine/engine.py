@@ -18,6 +18,8 @@ from convgym.engine.grading import Grade
 
 ERROR_BUDGET = 5
 """Malformed and illegal calls that end an episode."""
+USER_FAILED = "user_failed"
+"""How the end of an episode begins whose user could not answer."""
 
 
 class Desk(Protocol):
@@ -76,11 +78,13 @@ class Engine:
             if call not in last:
                 results.append(self.desk.call(episode, call))
         if turn.speaks:
-            episode.reading = len(turn.text)
+            episode.reply = turn.text
             heard = self.desk.hear(episode, turn.said)
             episode.user_turn = answer = self.user.answer(episode, heard)
             self.desk.note_user(episode, answer)
-            if answer.closed:
+            if answer.error:
+                episode.end, episode.truncated = f"{USER_FAILED}: {answer.error}", True
+            elif answer.closed:
                 episode.end = "user_closed"
         if last and not episode.end:
             results.append(self.desk.call(episode, last[0]))

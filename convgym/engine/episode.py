@@ -37,7 +37,7 @@ class Episode:
         "end",
         "errors",
         "ledger",
-        "reading",
+        "reply",
         "task",
         "tool_results",
         "truncated",
@@ -58,8 +58,8 @@ class Episode:
         self.desk: Any = None
         self.turn = 0
         self.errors = 0
-        self.reading = 0
-        """Characters of the newest reply that the user has to read."""
+        self.reply = ""
+        """The agent's newest speech, as the user reads it; empty for an act number."""
         self.violations = 0
         """Bit set of broken obligations; any bit forfeits success."""
         self.diff: dict[tuple[str, int, str], int | str] = {}

@@ -58,7 +58,7 @@ class TaskTable:
         """Number of the task that a 32-bit draw selects.
 
         `topic` -1 is any; `difficulty` in hundredths takes a band of the tasks in the order of
-        their hardness, the easiest 80 % at 0, the hardest 80 % at 100, and one episode in four
+        their hardness, the easiest 80 % at 0, the hardest 80 % at 100, and one episode in three
         from all of them, so that every task stays possible; -1 takes all.
         """
         if topic not in self._ordered:
@@ -67,8 +67,8 @@ class TaskTable:
         ordered = self._ordered[topic]
         if difficulty < 0:
             return int(ordered[keys.below(drawn, len(ordered))])
-        quarter, drawn = keys.below(drawn, 4), drawn * 4 & 0xFFFFFFFF
-        if not quarter:
+        third, drawn = keys.below(drawn, 3), drawn * 3 & 0xFFFFFFFF
+        if not third:
             return int(ordered[keys.below(drawn, len(ordered))])
         width = len(ordered) * BAND // 100
         begin = (len(ordered) - width) * difficulty // 100

@@ -13,6 +13,7 @@ customers; a subclass hands in the domain.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import gymnasium as gym
@@ -28,7 +29,7 @@ from convgym.engine.engine import ERROR_BUDGET, Engine
 from convgym.engine.engine import Desk as EngineDesk
 from convgym.engine.episode import Episode
 from convgym.engine.grading import Grade
-from convgym.engine.tasks import TaskTable, check_split
+from convgym.engine.tasks import TaskTable
 from convgym.envs.episode_setup import (
     EpisodeSetup,
     choose,
@@ -39,6 +40,7 @@ from convgym.envs.episode_setup import (
 )
 from convgym.envs.user_words import UserWords
 from convgym.errors import InvalidAction, InvalidConfiguration
+from convgym.language.models import ChatModel
 from convgym.language.voice import Spoken, Voice
 from convgym.language.writing import WriteRequest, Written
 from convgym.randomization.randomizer import DomainRandomizer
@@ -47,6 +49,7 @@ from convgym.spaces import CHARSET, UtteranceSpace, sanitize
 from convgym.users.agenda import AgendaUser
 from convgym.users.decisions import DecisionModel
 from convgym.users.fit import UserFit
+from convgym.users.generative import Describe, ModelUser, Read, chat_model
 from convgym.users.persona import Levels, Persona
 
 ACTION_LENGTH = 4096
@@ -60,6 +63,8 @@ _AGENT_LINE = 1024
 OBSERVATIONS = ("message", "transcript", "dict", "features")
 ACTION_MODES = ("text", "act")
 REWARDS = ("success", "graded", "milestones")
+OWN_WORDS = "model"
+"""`info["wording"]` where the user is a language model itself."""
 WRITER_FAILED = "writer_failed"
 """How the failure reason of an episode begins that was cut off for want of words."""
 
@@ -111,6 +116,15 @@ class ConversationEnv(gym.Env[Any, Any]):
         """The domain's desk; it holds no episode's state and may be shared."""
         raise NotImplementedError
 
+    def make_role(self) -> tuple[Describe, Read]:
+        """How the domain's user is described to who plays it, and how its words are read."""
+        raise InvalidConfiguration(
+            "no model can play the user of this environment; leave user= away, or give a fitted one"
+        )
+
+    def _played_by(self, model: ChatModel) -> ModelUser:
+        return ModelUser(model, *self.make_role(), self._domain.vocabulary)
+
     def __init__(
         self,
         observation: str = "message",
@@ -125,7 +139,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         realism: float = 0.0,
         writer: Any = None,
         randomizer: Any = None,
-        user: str | None = None,
+        user: Any = None,
         phrases: str = "train",
         reward: str = "success",
         discount: float = 1.0,
@@ -136,13 +150,14 @@ class ConversationEnv(gym.Env[Any, Any]):
         self._observation = choose("observation", observation, OBSERVATIONS)
         self._action = choose("action", action, ACTION_MODES)
         self._reward = choose("reward", reward, REWARDS)
-        self._split = check_split(split)
         if not (is_number(discount) and 0.0 < discount <= 1.0):
             raise InvalidConfiguration(f"discount={discount!r} is not a number in (0, 1]")
         if not isinstance(privileged, bool):
             raise InvalidConfiguration(f"privileged={privileged!r} is not True or False")
-        if not (user is None or isinstance(user, str)):
-            raise InvalidConfiguration(f"user={user!r} is not the path of a fitted user, a str")
+        if not (user is None or isinstance(user, str)) and action == "act":
+            raise InvalidConfiguration(
+                'a user played by a model reads what the agent writes; take action="text" with it'
+            )
         if not (is_whole(max_turns) and 2 <= max_turns <= 200):
             raise InvalidConfiguration(f"max_turns={max_turns!r}; it takes 2 to 200 agent turns")
         if render_mode not in (None, *self.metadata["render_modes"]):
@@ -155,6 +170,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         self._setup = EpisodeSetup().overridden(
             {
                 "task_id": task_id,
+                "split": split,
                 "topic": topic,
                 "difficulty": difficulty,
                 "persona": None if persona is None else persona_or_ranges(persona),
@@ -164,7 +180,8 @@ class ConversationEnv(gym.Env[Any, Any]):
             "the keywords of this environment",
         )
         self.randomizer = None if randomizer is None else DomainRandomizer.of(randomizer)
-        fit = UserFit.from_json(user) if user is not None else None
+        fit = UserFit.from_json(user) if isinstance(user, str) else None
+        self._played = None if user is None or fit else self._played_by(chat_model(user))
         model = DecisionModel(fit.bases() if fit else None)
         voices = domain.user_voices()
         self._words = UserWords(
@@ -175,7 +192,9 @@ class ConversationEnv(gym.Env[Any, Any]):
             tagger=lambda: domain.user_tagger(),
             wordings=fit.wordings() if fit else {},
         )
-        self._engine = Engine(domain, AgendaUser(domain.vocabulary, model), int(max_turns))
+        self._engine = Engine(
+            domain, self._played or AgendaUser(domain.vocabulary, model), int(max_turns)
+        )
         scales = {"turn": 1.0 / max_turns, "errors": 1.0 / ERROR_BUDGET, **domain.scales}
         self._scale = np.array(
             [scales.get(name, 1.0) for name in domain.layout], dtype=np.float32
@@ -199,7 +218,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         """(who, what) in order; who is "" for a user's turn not yet put into words."""
         self._user_turns: list[UserTurn] = []
         self._potential = 0.0
-        self._message = ""
+        self._wording = ""
         self._policy = ""
 
     # -- spaces ----------------------------------------------------------------------------------
@@ -239,12 +258,12 @@ class ConversationEnv(gym.Env[Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode.
 
-        `options` may fix `task_id`, `topic`, `difficulty`, `persona`, `style`, `user_seed` and
-        `wording_seed` of this episode.
+        `options` may fix `task_id`, `split`, `topic`, `difficulty`, `persona`, `style`,
+        `user_seed` and `wording_seed` of this episode.
         """
         if self._reset_with is None:
             self.prepare_reset(seed=seed, options=options)
-        elif self._reset_with != (seed, options):
+        elif self._reset_with != (seed, options or None):
             raise InvalidConfiguration(
                 f"a reset with {self._reset_with} was prepared; complete it with the same arguments"
             )
@@ -270,9 +289,7 @@ class ConversationEnv(gym.Env[Any, Any]):
             setup = setup.overridden(drawn, topics, "the randomizer's options")
         if options is not None:
             setup = setup.overridden(options, topics, "reset's options")
-        chosen = setup.topic is not None or setup.difficulty is not None
-        table = self._domain.table(self._split) if chosen else None
-        task = self._domain.task(*setup.task(key, self._split, table))
+        task = self._domain.task(*setup.task(key, self._domain.table))
         user_key, wording_key = keys.child(key, 1), keys.child(key, 2)
         if setup.user_seed is not None:
             user_key = user_key_of(setup.user_seed)
@@ -284,6 +301,10 @@ class ConversationEnv(gym.Env[Any, Any]):
         episode = Episode(task, user_key, wording_key, self._domain.layout.row())
         levels = persona.levels if isinstance(persona, Persona) else persona
         self._domain.open(episode, levels)
+        if self._played is not None:
+            self._played.cast(
+                episode, persona if isinstance(persona, Persona) else None, setup.style
+            )
         self._engine.open(episode)
         self._words.begin(persona, levels, setup.style, wording_key)
         self._episode = episode
@@ -292,7 +313,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         self._grade = self._prepared = self._request = self._written = None
         self._potential = 0.0
         self._policy = ""
-        self._reset_with = (seed, options)
+        self._reset_with = (seed, options or None)
         return self._ask_for_words()
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -342,6 +363,10 @@ class ConversationEnv(gym.Env[Any, Any]):
             self._lines.append(("Tool", "\n".join(episode.tool_results)))
         return self._ask_for_words()
 
+    def write(self, requests: Sequence[WriteRequest]) -> list[Written]:
+        """Have this environment's writer word requests, of whichever environments they are."""
+        return self._words.write(requests)
+
     def supply(self, written: Written) -> None:
         """Hand in what a writer made of the request of `prepare` or `prepare_reset`."""
         self._written = written
@@ -370,8 +395,9 @@ class ConversationEnv(gym.Env[Any, Any]):
         episode = self._episode
         assert episode is not None
         self._request = self._written = None
-        if episode.user_turn is not None and self._observation != "features":
-            spoken = self._domain.spoken(episode, episode.user_turn)
+        turn = episode.user_turn
+        if turn is not None and not turn.text and self._observation != "features":
+            spoken = self._domain.spoken(episode, turn)
             said = [(who, text) for who, text in self._lines if who in ("Agent", "Customer")]
             self._request = self._words.request(len(self._user_turns), spoken, said)
         return self._request
@@ -385,16 +411,21 @@ class ConversationEnv(gym.Env[Any, Any]):
             return
         index = len(self._user_turns)
         self._user_turns.append(turn)
-        if self._observation == "features":
-            self._lines.append(("", str(index)))
-        elif self._request is None:
-            self._lines.append(("Customer", self._in_words(index)))
-        else:
-            written = self._words.written(self._request, self._written)
-            self._lines.append(("Customer", written.text))
+        if turn.text:
+            text, self._wording = turn.text, OWN_WORDS
+        elif self._request is not None:
+            written = self._written or self._words.write([self._request])[0]
+            text, self._wording = self._words.checked(self._request, written)
             if written.error and not episode.end and episode.turn:
                 # An opening that could not be written is said in the words of its draft.
                 episode.end, episode.truncated = f"{WRITER_FAILED}: {written.error}", True
+        else:
+            self._wording = self._words.source(index)
+            if self._observation == "features":
+                self._lines.append(("", str(index)))
+                return
+            text = self._in_words(index)
+        self._lines.append(("Customer", text))
 
     def _in_words(self, index: int) -> str:
         """The user's `index`-th turn, in words that need no writer."""
@@ -419,6 +450,11 @@ class ConversationEnv(gym.Env[Any, Any]):
         shaping = self._discount * potential - self._potential
         self._potential = potential
         return success + shaping, {"success": success, "milestones": shaping}
+
+    @property
+    def draws_tasks(self) -> bool:
+        """Whether a topic, a difficulty or a randomizer decides which tasks are drawn."""
+        return self._setup.draws_tasks or self.randomizer is not None
 
     # -- what is seen ------------------------------------------------------------------------------
 
@@ -496,7 +532,7 @@ class ConversationEnv(gym.Env[Any, Any]):
             "split": episode.task.split,
             "turn": episode.turn,
             "difficulty": self._difficulty,
-            "wording": self._words.source if turn else "",
+            "wording": self._wording if turn else "",
             "user_acts": self._domain.acts_json(episode, turn) if turn else "[]",
             "user_log_prob": turn.log_prob if turn else 0.0,
             "tool_results": "\n".join(episode.tool_results),

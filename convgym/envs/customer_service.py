@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from convgym.domains.customer_service import role
 from convgym.domains.customer_service.desk import CustomerServiceDesk
 from convgym.envs.conversation_env import ConversationEnv, Domain
+from convgym.users.generative import Describe, Read
 
 
 class CustomerServiceEnv(ConversationEnv):
@@ -15,8 +17,10 @@ class CustomerServiceEnv(ConversationEnv):
     orders, and a policy document whose rules and numbers change from episode to episode:
     some requests must be granted, some refused for the right reason, some transferred. It
     must authenticate the customer, read the order before it decides, and obtain the
-    customer's yes before it changes anything. The customer has a goal, knowledge with gaps
-    and slips, limited patience, and doubts claims that the agent has not looked up.
+    customer's yes before it changes anything. The customer has a goal; knowledge that is sure,
+    vague, wrong, or has to be looked up; questions of its own (what for? what does that mean? are
+    you sure? what next?), which an explanation answers; limited patience; and doubts claims that
+    the agent has not looked up. Eleven traits tilt each of its choices.
 
     ## Action Space
     `action="text"`: a reply of at most 4,096 characters, speech and tool calls mixed. A call
@@ -25,7 +29,7 @@ class CustomerServiceEnv(ConversationEnv):
     dropped. Calls run first, then the speech is heard, against what they have read; a transfer
     or an ending comes last. A reply of calls alone, or with mere pastime beside them ("let me
     check"), keeps the floor. At most four calls a reply.
-    `action="act"`: `Discrete(57)`, one act of speech or one tool call, with a pointer where
+    `action="act"`: `Discrete(58)`, one act of speech or one tool call, with a pointer where
     it needs one. Legal acts: `info["action_mask"]`, `action_masks()`. An illegal act is an
     error; five errors end the episode.
 
@@ -35,14 +39,18 @@ class CustomerServiceEnv(ConversationEnv):
     | `message` | `Text(4096)` | what the newest step brought, alone: partially observed |
     | `transcript` | `Text(16384)` | policy, tools and the whole conversation |
     | `dict` | `Dict` | `policy`, `tools`, `message`, `tool_results`, `view`, `turn`, `features` |
-    | `features` | `Box(0, 255, (154,), float32)` | belief: what was seen, heard, told and written |
+    | `features` | `Box(0, 255, (163,), float32)` | belief: what was seen, heard, told and written |
 
     `view` is a JSON of all that is in sight; the cells of `features` have names
-    (`convgym.domains.customer_service.vocabulary.LAYOUT`).
+    (`convgym.domains.customer_service.vocabulary.LAYOUT`). The customer's words are made from what
+    it does: up to `realism` 0.5 a growing share is found whole in an index instead of being put
+    together; above, a growing share is worded by `writer`, whose words are used only if they keep
+    what is done and every value.
 
     ## Starting State
     A task of `split`, a persona and a wording, each drawn from its own key; the customer has
-    said its first words.
+    said its first words. `difficulty` moves the draw of tasks towards easier or harder ones, and
+    the persona towards patience, accuracy and cooperation or away from them.
 
     ## Rewards
     `reward="success"`: 1 once, at the end, if the diff of the world is the goal's, all that
@@ -53,10 +61,13 @@ class CustomerServiceEnv(ConversationEnv):
 
     ## Episode End
     Terminated: the customer leaves, content or not; a transfer; the agent hangs up; five
-    errors. Truncated: `max_turns` agent turns.
+    errors. Truncated: `max_turns` agent turns; a writer that fails (`failure_reason` begins with
+    `writer_failed`), or a model as customer that does (`user_failed`).
 
     ## Information
-    The same keys at reset and every step: `task_id`, `split`, `turn`, `user_acts` (JSON),
+    The same keys at reset and every step: `task_id`, `split`, `turn`, `difficulty` (-1 where none
+    is set), `wording` (template, retrieval, writer, fallback, model; empty where the customer said
+    nothing), `user_acts` (JSON),
     `user_log_prob` (nats, of the customer's choices; for calibration, not for the agent, whom
     it can tell that a memory slipped), `tool_results`, `errors`, `violations`, `milestones` (0
     until the end unless the reward is "milestones", which tells as much: progress shows which
@@ -70,8 +81,17 @@ class CustomerServiceEnv(ConversationEnv):
     | `action` | `"text"` | `"text"` or `"act"` |
     | `split` | `"train"` | `"train"`, `"validation"` or `"test"`; they share no customer |
     | `task_id` | None | play one task, such as `"test-17"` |
-    | `persona` | None | a built-in persona by name; None draws one |
-    | `user` | None | path of a user fitted to logs (`convgym.data.fit_user`) |
+    | `topic` | None | `"status"`, `"cancel"`, `"return"` or `"address"` alone |
+    | `difficulty` | None | 0 (easy) to 1 (hard); None takes tasks and personas as they come |
+    | `persona` | None | name of a built-in one, mapping of traits (a pair is a range); None draws |
+    | `style` | None | how it writes: a name or a mapping; None writes as the persona does |
+    | `response_diversity` | 1.0 | 0 always words an act alike, 1 uses all fitting wordings |
+    | `realism` | 0.0 | 0 templates, 0.5 whole turns from an index, above with `writer` |
+    | `writer` | None | callable that words a turn (`convgym.language.writing`) |
+    | `randomizer` | None | `convgym.randomization.DomainRandomizer` or its fields as a mapping |
+    | `user` | None | path of a user fitted to logs (`convgym.data.fit_user`); or a language model \
+that plays the customer, in text mode: a `ChatModel`, `{"kind": "endpoint", "url": ..., \
+"model": ...}` or `{"kind": "local", "model": ...}` |
     | `phrases` | `"train"` | the customer's wordings: `"train"` or `"held_out"` |
     | `reward` | `"success"` | see above |
     | `discount` | 1.0 | γ of the milestones' shaping; the learner's |
@@ -80,10 +100,13 @@ class CustomerServiceEnv(ConversationEnv):
     | `render_mode` | None | `"ansi"` or `"human"` |
 
     `reset(options=)` takes `task_id`, `user_seed` and `wording_seed`, to replay one task with
-    other customers or one customer in other words.
+    other customers or one customer in other words, and `split`, `topic`, `difficulty`, `persona`
+    and `style` for this episode. A randomizer's curriculum follows the agent steps of this
+    environment.
 
     ## Vectorized environment
-    `gym.make_vec(..., vectorization_mode="sync")`. With `"async"` pass
+    `gym.make_vec(...)`: as the synchronous one, and the words of all rows are asked of a writer at
+    once. With `"async"` pass
     `vector_kwargs={"shared_memory": False}`: shared memory corrupts text.
 
     ## Version History
@@ -93,3 +116,7 @@ class CustomerServiceEnv(ConversationEnv):
     def make_domain(self) -> Domain:
         """The desk."""
         return CustomerServiceDesk()
+
+    def make_role(self) -> tuple[Describe, Read]:
+        """The customer as it is described to a model, and the reading of its words."""
+        return role.describe, role.read

@@ -7,13 +7,13 @@ Each later one overrides what the earlier leave open; what nobody fixes is drawn
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
 from convgym.engine import keys
-from convgym.engine.tasks import SPLITS, TaskTable, parse_task_id
+from convgym.engine.tasks import SPLITS, TaskTable, check_split, parse_task_id
 from convgym.errors import InvalidConfiguration
 from convgym.language.style import Style, style_of
 from convgym.randomization.personas import PersonaGenerator
@@ -21,6 +21,7 @@ from convgym.users.persona import Levels, Persona, draw_levels, hardened, person
 
 OPTIONS = (
     "task_id",
+    "split",
     "user_seed",
     "wording_seed",
     "topic",
@@ -60,6 +61,7 @@ class EpisodeSetup:
     """What is fixed of the next episode; None is drawn."""
 
     task_id: str | None = None
+    split: str | None = None
     topic: int | None = None
     difficulty: int | None = None
     """In hundredths."""
@@ -88,15 +90,22 @@ class EpisodeSetup:
                 fixed[name] = _READ[name](name, value, topics)
         return replace(self, **fixed) if fixed else self
 
-    def task(self, key: int, split: str, table: TaskTable | None) -> tuple[str, int]:
+    @property
+    def draws_tasks(self) -> bool:
+        """Whether a topic or a difficulty decides which tasks are drawn."""
+        return self.topic is not None or self.difficulty is not None
+
+    def task(self, key: int, table: Callable[[str], TaskTable]) -> tuple[str, int]:
         """Split and number of the task of the episode with this key."""
         if self.task_id is not None:
             return parse_task_id(self.task_id)
+        assert self.split is not None
         drawn = keys.draw(key, keys.TASK, 0, 0)
-        if table is None:
-            return split, keys.below(drawn, SPLITS[split])
+        if not self.draws_tasks:
+            return self.split, keys.below(drawn, SPLITS[self.split])
         topic = -1 if self.topic is None else self.topic
-        return split, table.choose(drawn, topic, -1 if self.difficulty is None else self.difficulty)
+        difficulty = -1 if self.difficulty is None else self.difficulty
+        return self.split, table(self.split).choose(drawn, topic, difficulty)
 
     def drawn_persona(self, user_key: int) -> Persona | Levels:
         """The persona of the episode: given, or drawn and moved towards the difficulty.
@@ -138,6 +147,7 @@ def _seed(name: str, value: Any, topics: tuple[str, ...]) -> int:
 
 _READ: dict[str, Any] = {
     "task_id": _task_id,
+    "split": lambda name, value, topics: check_split(value),
     "user_seed": _seed,
     "wording_seed": _seed,
     "topic": _topic,

@@ -8,10 +8,18 @@ ENVIRONMENTS: dict[str, str] = {
     "ConvGym/CustomerService-v0": "convgym.envs.customer_service:CustomerServiceEnv",
 }
 """Entry point by id; strings, so that the import stays light and specs travel as JSON."""
+VECTOR_ENVIRONMENTS: dict[str, str] = {
+    "ConvGym/CustomerService-v0": "convgym.envs.vector:customer_service",
+}
+"""The same for `gymnasium.make_vec`."""
 
 
 def register_envs() -> None:
     """Register what is not registered yet; a second call does nothing."""
     for environment_id, entry_point in ENVIRONMENTS.items():
         if environment_id not in gym.registry:
-            gym.register(environment_id, entry_point=entry_point)
+            gym.register(
+                environment_id,
+                entry_point=entry_point,
+                vector_entry_point=VECTOR_ENVIRONMENTS[environment_id],
+            )

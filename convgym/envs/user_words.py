@@ -49,8 +49,6 @@ class UserWords:
                 "a turn; or stay at 0.5 or below"
             )
         self.voice = replace(voice, bank=voice.bank.extended(wordings), realism=realism)
-        self.source = ""
-        """Where the newest words came from: template, retrieval, writer, fallback."""
         self._diversity, self._writer, self._tagger = diversity, writer, tagger
         self._key, self._style = 0, Style()
         self._persona: Persona | Levels = Persona()
@@ -59,7 +57,7 @@ class UserWords:
         self, persona: Persona | Levels, levels: Levels, style: Style | None, key: int
     ) -> None:
         """A new episode; without a style the persona writes as it does."""
-        self._key, self._persona, self.source = key, persona, ""
+        self._key, self._persona = key, persona
         if style is None:
             self._style = own_style(levels, self._diversity)
         else:
@@ -67,10 +65,12 @@ class UserWords:
 
     def say(self, index: int, spoken: Sequence[Spoken]) -> str:
         """The `index`-th turn, without a writer."""
-        self.source = source = self.voice.source(self._key, index)
-        if source == WRITER:
-            source = RETRIEVAL
-        return self.voice.say(spoken, self._style, self._key, index, source)
+        return self.voice.say(spoken, self._style, self._key, index, self.source(index))
+
+    def source(self, index: int) -> str:
+        """Where the words of the `index`-th turn come from without a writer."""
+        source = self.voice.source(self._key, index)
+        return RETRIEVAL if source == WRITER else source
 
     def request(
         self, index: int, spoken: Sequence[Spoken], said: Sequence[tuple[str, str]]
@@ -93,17 +93,16 @@ class UserWords:
             persona = persona_of_levels(persona, "drawn")
         return persona.to_dict()
 
-    def written(self, request: WriteRequest, written: Written | None) -> Written:
-        """What is said: the writer's words where they keep act and values, else the draft."""
-        if written is None:
-            written = write_all(self._writer, [request])[0]
+    def write(self, requests: Sequence[WriteRequest]) -> list[Written]:
+        """The writer's answers, one for each request."""
+        return write_all(self._writer, requests)
+
+    def checked(self, request: WriteRequest, written: Written) -> tuple[str, str]:
+        """(what is said, its source): the writer's words if they keep act and values."""
         if written.error:
-            self.source = FALLBACK
-            return Written(request.draft, written.error)
+            return request.draft, FALLBACK
         from convgym.language.faithfulness import keeps
         text = sanitize(written.text, MESSAGE_LENGTH).strip()
         if keeps(text, request, self._tagger()):
-            self.source = FALLBACK
-            return Written(request.draft)
-        self.source = WRITER
-        return Written(text)
+            return request.draft, FALLBACK
+        return text, WRITER

@@ -7,7 +7,7 @@ policies evaluated with one seed meet the same customers in the same order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -60,9 +60,14 @@ def evaluate(
     seed: int = 0,
     split: str = "test",
     deterministic: bool = False,
+    options: Mapping[str, Any] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Play the first `episodes` tasks of `split`; `progress` hears how many are done.
+
+    `options` are reset options for every episode, such as `{"persona": "busy_professional"}`. Where
+    they or the environment's keywords fix a topic or a difficulty, or draw them, the tasks are
+    drawn from `split` accordingly instead of being taken in order.
 
     Raises InvalidConfiguration for fewer than two episodes or more than the split has.
     """
@@ -71,6 +76,8 @@ def evaluate(
             f"cannot evaluate {episodes} episodes of split {split!r}; it takes 2 to "
             f"{SPLITS.get(split, 0)}, splits are {', '.join(SPLITS)}"
         )
+    given = dict(options or {})
+    drawn = bool({"topic", "difficulty"} & set(given)) or env.unwrapped.draws_tasks  # type: ignore[attr-defined]
     returns, lengths, successes = [], 0, 0
     failures: Counter[str] = Counter()
     for index in range(episodes):
@@ -78,7 +85,7 @@ def evaluate(
             env,
             policy,
             seed=child(seed, index),
-            options={"task_id": f"{split}-{index}"},
+            options=given | ({"split": split} if drawn else {"task_id": f"{split}-{index}"}),
             deterministic=deterministic,
             keep=False,
         )

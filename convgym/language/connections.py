@@ -16,8 +16,56 @@ import socket
 import ssl
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import SplitResult
+
+
+class Connections:
+    """Connections to one place, kept between calls; any number may be taken at a time."""
+
+    def __init__(self, url: SplitResult, path: str) -> None:
+        self._idle: deque[Connection] = deque()
+        self._open = True
+        self._host, self._path = url.hostname or "", path
+        self._tls = ssl.create_default_context() if url.scheme == "https" else None
+        self._port = url.port or (443 if self._tls else 80)
+        if self._tls:
+            self._tls.sslsocket_class = TimedTls
+
+    def take(self) -> Connection:
+        """The one used last that is still good, or a new one."""
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return self.new()
+            if connection.quiet():
+                return connection
+            connection.close()
+
+    def new(self) -> Connection:
+        """One that opens when it is used."""
+        return Connection(self._host, self._port, self._path, self._tls)
+
+    def keep(self, connection: Connection) -> None:
+        """Take a connection back, for the next call."""
+        if self._open:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def close(self) -> None:
+        """End those that nobody holds; the others end when they come back."""
+        self._open = False
+        while self._idle:
+            try:
+                self._idle.pop().close()
+            except IndexError:  # another thread took it
+                return
+
+    __del__ = close
 
 
 class Connection(http.client.HTTPConnection):
@@ -54,12 +102,12 @@ class Connection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         """Open the connection; called by `request` where it is not."""
-        connected = self.sock = _connected(self.host, self.port, self._deadline)
+        self.sock = _connected(self.host, self.port, self._deadline)
         if self._tls is not None:
-            connected.settimeout(_left(self._deadline))
-            connected = self.sock = self._tls.wrap_socket(connected, server_hostname=self.host)
-        assert isinstance(connected, Timed)
-        connected.deadline = self._deadline
+            self.sock.settimeout(_left(self._deadline))
+            self.sock = self._tls.wrap_socket(self.sock, server_hostname=self.host)
+        assert isinstance(self.sock, Timed)
+        self.sock.deadline = self._deadline
 
 
 class Timed(socket.socket):

@@ -15,7 +15,6 @@ import json
 import os
 import ssl
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
@@ -24,7 +23,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from convgym.errors import InvalidConfiguration
 from convgym.language.breaker import CircuitBreaker
-from convgym.language.connections import Connection, TimedTls
+from convgym.language.connections import Connection, Connections
 from convgym.language.models import ChatMessage, Completion, check_batch, completion_of
 
 FIRST_PAUSE = 0.1
@@ -216,11 +215,11 @@ class EndpointModel:
         self, runtime: _Runtime, body: bytes, headers: Mapping[str, str], deadline: float
     ) -> tuple[Completion, float]:
         """A completion, and how many seconds the server asks to wait before a retry."""
-        connection = runtime.connection()
+        connection = runtime.connections.take()
         used = connection.sock is not None
         result, wait = self._exchange(runtime, connection, body, headers, deadline)
         if used and result.error == "connection closed":  # as it was sent; not the call's fault
-            connection = runtime.new_connection()
+            connection = runtime.connections.new()
             result, wait = self._exchange(runtime, connection, body, headers, deadline)
         return result, wait
 
@@ -244,7 +243,7 @@ class EndpointModel:
             return Completion("", _reason(failure)), 0.0
         finally:
             if keep:
-                runtime.keep(connection)
+                runtime.connections.keep(connection)
             else:
                 connection.close()
 
@@ -303,52 +302,16 @@ class _Runtime:
     """What one process holds for one `EndpointModel`."""
 
     def __init__(self, settings: EndpointModel) -> None:
-        self._idle: deque[Connection] = deque()
         parts = urlsplit(settings.url)
-        self._host, self._path = parts.hostname or "", _path(parts)
-        self._context = ssl.create_default_context() if parts.scheme == "https" else None
-        self._port = parts.port or (443 if self._context else 80)
-        if self._context:
-            self._context.sslsocket_class = TimedTls
-        self._open = True
+        self.connections = Connections(parts, _path(parts))
         self.pool = ThreadPoolExecutor(settings.concurrency, "convgym-endpoint")
         self.breaker = CircuitBreaker(
             settings.breaker_failures, settings.breaker_cooldown, settings.clock
         )
 
-    def connection(self) -> Connection:
-        """The one used last that is still good, or a new one."""
-        while True:
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                return self.new_connection()
-            if connection.quiet():
-                return connection
-            connection.close()
-
-    def new_connection(self) -> Connection:
-        return Connection(self._host, self._port, self._path, self._context)
-
-    def keep(self, connection: Connection) -> None:
-        """Take a connection back, unless either side has closed it."""
-        if connection.sock is not None and self._open:
-            self._idle.append(connection)
-
-    def drop_idle(self) -> None:
-        while self._idle:
-            try:
-                self._idle.pop().close()
-            except IndexError:  # another thread took it
-                return
-
     def close(self) -> None:
-        self._open = False
+        self.connections.close()
         self.pool.shutdown(wait=True, cancel_futures=True)
-        self.drop_idle()
-
-    def __del__(self) -> None:
-        self.drop_idle()
 
 
 def _path(parts: SplitResult) -> str:

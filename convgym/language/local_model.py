@@ -160,7 +160,7 @@ class LocalModel:
             import torch
             import transformers
         except ImportError:
-            raise MissingExtra("transformers", "llm") from None
+            raise MissingExtra("transformers", "writer") from None
         try:
             if isinstance(self._tokenizer, str | PathLike | None):
                 self._tokenizer = transformers.AutoTokenizer.from_pretrained(

@@ -20,13 +20,21 @@ _SENTENCE_END = re.compile(
 )
 _PICTURE_END = re.compile("[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f? +(?=[A-Z])")
 """An emoji that stands for a full stop: "Order cancelled ✅ Anything else?"."""
+_NUMERAL = re.compile(r"\s*\**\d\d?\s*")
+"""The number of an item in a list."""
+_STRETCHED = re.compile(r"([a-z])\1\1+")
+"""Letters that are drawn out: "heyyy", "sooo"."""
 _TOKEN = re.compile(r"[a-z0-9]+(?:[@._]+[a-z0-9]+)*|,|%")
 _ASKING_FIRST = frozenset(
     "did do does shall could would can may which whats who whose why where what how".split()
 )
 _NO_QUESTION = frozenset(
     {("what", word) for word in ("i", "we", "about", "a", "is", "would")}
-    | {("how", "about"), ("can", "do"), ("may", "i")}
+    | {("how", "about"), ("can", "do"), ("may", "i"), ("could", "not"), ("did", "not")}
+    | {("what", "youve"), ("what", "youre"), ("can", "not"), ("do", "not"), ("does", "not"), ("would", "not"), ("how", "it")}
+)
+_AUXILIARIES = _ASKING_FIRST | frozenset(
+    "was were is are has have had am will should wasnt isnt arent hasnt havent".split()
 )
 _TAGS = _ASKING_FIRST | set("wasnt were werent didnt doesnt isnt arent anything".split())
 """A question may hang on a statement with these: "…, and wasn't that painless?"."""
@@ -40,8 +48,8 @@ _NOISE = str.maketrans(
 )
 MOST_TOKENS = 400
 """Words of one reply that are read; a customer reads no further either."""
-_END = ""
-"""Key of a trie node under which the concepts of the phrase that ends there stand."""
+_END, _MARK = "", " "
+"""Keys of a trie node under which the concepts and marks of the phrase that ends there stand."""
 
 
 class Sentence:
@@ -90,27 +98,34 @@ class Lexicon:
     """Concepts by phrase; a phrase inside a longer one does not count.
 
     A phrase is a few words in small letters without apostrophes; `can/may i/we -/please`
-    stands for all eight ways to choose, `-` for nothing.
+    stands for all eight ways to choose, `-` for nothing. Marks are concepts that take no words
+    away from others and lose none to them.
     """
 
-    def __init__(self, concepts: Mapping[str, Iterable[str]]) -> None:
+    def __init__(
+        self, concepts: Mapping[str, Iterable[str]], marks: Mapping[str, Iterable[str]] | None = None
+    ) -> None:
         self._trie: dict[str, Any] = {}
-        for concept, patterns in concepts.items():
-            for pattern in patterns:
-                for words in _spelled_out(pattern):
-                    node = self._trie
-                    for word in words:
-                        node = node.setdefault(word, {})
-                    found = node.setdefault(_END, [])
-                    if concept not in found:
-                        found.append(concept)
+        for end, named in ((_END, concepts), (_MARK, marks or {})):
+            for concept, patterns in named.items():
+                for pattern in patterns:
+                    self._add_phrases(concept, pattern, end)
+
+    def _add_phrases(self, concept: str, pattern: str, end: str) -> None:
+        for words in _spelled_out(pattern):
+            node = self._trie
+            for word in words:
+                node = node.setdefault(word, {})
+            found = node.setdefault(end, [])
+            if concept not in found:
+                found.append(concept)
 
     def phrases(self) -> Iterator[str]:
         """Every phrase, spelled out."""
 
         def below(node: dict[str, Any], words: tuple[str, ...]) -> Iterator[str]:
             for word, child in node.items():
-                if word == _END:
+                if word in (_END, _MARK):
                     yield " ".join(words)
                 else:
                     yield from below(child, (*words, word))
@@ -127,6 +142,11 @@ class Lexicon:
             while node is not None:
                 if ahead > covered and _END in node:
                     concepts, covered = node[_END], ahead
+                if _MARK in node:
+                    for mark in node[_MARK]:
+                        here = found.setdefault(mark, [])
+                        if here[-1:] != [place]:
+                            here.append(place)
                 node = node.get(tokens[ahead]) if ahead < end else None
                 ahead += 1
             for concept in concepts:
@@ -139,7 +159,7 @@ class Lexicon:
         budget, begin = MOST_TOKENS, 0
         if not text.isascii():
             text = _PICTURE_END.sub(" . ", text)
-        lowered = text.lower()
+        lowered = _STRETCHED.sub(r"\1", text.lower())
         for end in _SENTENCE_END.finditer(lowered):
             stop, count = end.group(), len(sentences)
             budget -= self._add(lowered[begin : end.start()], "?" in stop, sentences, budget)
@@ -154,7 +174,7 @@ class Lexicon:
     def _add(self, raw: str, asked: bool, sentences: list[Sentence], budget: int) -> int:
         """Append one sentence, or two where a question hangs on a statement."""
         tokens = _TOKEN.findall(raw.replace(" - ", " , ").replace(" – ", " , ").translate(_NOISE))[:budget]
-        if not tokens or tokens == [","]:
+        if not tokens or tokens == [","] or (len(tokens) == 1 and _NUMERAL.fullmatch(raw)):
             return len(tokens)
         tag = _tag_place(tokens) if asked else 0
         if tag:
@@ -165,7 +185,7 @@ class Lexicon:
         question = asked or (
             rest[0] in _ASKING_FIRST
             and tuple(rest[:2]) not in _NO_QUESTION
-            and f"{rest[0]}:" not in raw
+            and not (not asked and -1 < raw.find(":") < 24)
         )
         sentences.append(Sentence(rest, self.places(rest), question))
         return len(tokens)
@@ -184,7 +204,7 @@ def _tag_place(tokens: list[str]) -> int:
     "…, is that right?" asks about the statement itself, so it stays one question; "…, ok?" does
     not.
     """
-    if tokens[0] in _ASKING_FIRST or "," not in tokens:
+    if tokens[0] in _AUXILIARIES or "," not in tokens:
         return 0
     comma = len(tokens) - 1 - tokens[::-1].index(",")
     if comma < 6:

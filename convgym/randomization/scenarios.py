@@ -22,7 +22,9 @@ from convgym.errors import InvalidConfiguration
 from convgym.language.voice import TEMPLATE
 from convgym.users.agenda import AgendaUser
 from convgym.users.persona import (
+    Levels,
     Persona,
+    draw_levels,
     hardened,
     own_style,
     persona_of,

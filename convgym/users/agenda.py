@@ -148,6 +148,15 @@ _ASKED_ON = {MEANING: (acts.EXPLAIN,), WHY: (acts.EXPLAIN,), NEXT: (acts.EXPLAIN
 """What answers each of the user's questions."""
 
 
+def _is_idle(state: UserState, act: Heard) -> bool:
+    """Talk that brings nobody further: pastime, another apology, an explanation unasked."""
+    if act.kind == acts.APOLOGISE:
+        return state.apologised
+    if act.kind == acts.EXPLAIN:
+        return not state.question
+    return act.kind == acts.CHAT or (act.kind == acts.PROMISE and act.verdict != acts.FINE)
+
+
 class AgendaUser:
     """Answers agent turns; one instance serves any number of episodes.
 
@@ -200,6 +209,7 @@ class AgendaUser:
         self._come_back(episode, state, out)
         content_before, question, owed_deed = state.satisfied, state.question, state.waiting
         heard = heard or (Heard(acts.UNCLEAR),)
+        state.bother += state.turn > 1 and all(_is_idle(state, act) for act in heard)
         for act in heard:
             if not state.closing:
                 self._reactions[act.kind](episode, state, act, out)
@@ -227,8 +237,7 @@ class AgendaUser:
     # -- reactions, one for each kind of speech ---------------------------------------------
 
     def _chat(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
-        if state.turn > 1 and not out:
-            state.bother += 1
+        """Idle talk asks for nothing."""
 
     def _ask_intent(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
         state.bother += state.intent_said
@@ -349,12 +358,10 @@ class AgendaUser:
         out.append(self.u["ask_back"])
 
     def _explain(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
-        """Answers the open question, whatever it was; beside the point it is chat."""
+        """Answers the open question, whatever it was."""
         question, state.question = state.question, NOTHING
         if question == SURE:
             state.satisfied = True
-        elif question == NOTHING:
-            self._chat(episode, state, act, out)
         if state.owed >= 0:
             out.append(self._rung(episode, state, state.owed))
             state.answered |= 1 << state.owed
@@ -363,8 +370,6 @@ class AgendaUser:
     def _promise(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
         if act.verdict == acts.FINE:
             state.waiting = True
-        else:
-            self._chat(episode, state, act, out)
 
     def _jargon(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
         if not state.question and self._decide(episode, state, decisions.ASK_MEANING, 7):
@@ -375,7 +380,7 @@ class AgendaUser:
     def _wait(self, episode: Episode, state: UserState) -> None:
         """What it took to hear from the agent again: time, and words."""
         state.bother += episode.turn - state.heard_turn > LONG_WAIT
-        state.bother += episode.reading > LONG_REPLY
+        state.bother += len(episode.reply) > LONG_REPLY
         state.heard_turn = episode.turn
 
     def _come_back(self, episode: Episode, state: UserState, out: list[int]) -> None:

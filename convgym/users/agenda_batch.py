@@ -3,17 +3,19 @@
 Sections, helpers and their order are those of the plain user; where that one branches,
 this one selects rows:
 
-    if state.holding:                      rows = rows[state.holding[rows]]
-        state.holding = False       ──►    state.holding[rows] = False
+    if state.question == SURE:             rows = rows[state.question[rows] == SURE]
+        state.satisfied = True      ──►    state.satisfied[rows] = True
         out.append(…)                      state.say(rows, …)
 
 `rows` are row numbers, none twice; arguments beside them have one element for each. A user
-hears one act a turn here. Draws are keyed, so no order of asking for them changes a bit.
+hears one act a turn here, and no words: what only a text can be (unclear, a promise, a term
+in passing, long) has no counterpart. Draws are keyed, so no order of asking for them changes
+a bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -22,9 +24,20 @@ from numpy.typing import NDArray
 from convgym.engine import acts
 from convgym.engine.keys import PERSONA, USER, below_batch, draw_batch
 from convgym.users import decisions
-from convgym.users.agenda import MOST_DISPUTES, TRAIT_OF, Knowledge
-from convgym.users.decisions import DecisionModel
-from convgym.users.persona import LEVELS
+from convgym.users.agenda import (
+    LONG_WAIT,
+    LOOKING,
+    MEANING,
+    MOST_DISPUTES,
+    NEXT,
+    NOTHING,
+    PRETENDING,
+    SURE,
+    WHY,
+    Knowledge,
+)
+from convgym.users.decisions import POINTS, SIGMOID, TILT_UNIT, DecisionModel, row_of
+from convgym.users.persona import HUNDRED, TRAITS
 
 Rows = NDArray[np.intp]
 Ints = NDArray[np.int64]
@@ -32,8 +45,10 @@ Flags = NDArray[np.bool_]
 
 MOST_ACTS = 8
 """Acts in one user turn; the longest that can happen is shorter."""
-RUNGS = 3
-"""Rungs of a ladder; a shorter one repeats its last."""
+RUNGS = 4
+"""Rungs that a ladder can have; a shorter one repeats its last."""
+KINDS = acts.FIRST_TOOL
+"""Kinds of speech there is room for."""
 
 
 class Columns:
@@ -56,6 +71,7 @@ class Knowledges(Columns):
 
     def __init__(self, known: Sequence[Knowledge]) -> None:
         self.request = np.array([one.request for one in known])  # (n,)
+        assert all(len(ladder) <= RUNGS for one in known for ladder in one.ladders)
         self.ladders = np.array(  # (n, slots, RUNGS)
             [
                 [(*ladder, *(ladder[-1:] or (-1,)) * RUNGS)[:RUNGS] for ladder in one.ladders]
@@ -68,7 +84,14 @@ class Knowledges(Columns):
         self.first_slot = np.array([one.first_slot for one in known])
         self.must_look_up = np.array([one.must_look_up for one in known])
         self.alternative = np.array([one.alternative for one in known])
-        self.facts = np.array([sum(1 << fact for fact in one.facts) for one in known])  # bit sets
+        self.facts = np.array([_bits(one.facts) for one in known])  # bit sets
+        self.personal = np.array([_bits(one.personal) for one in known])
+        self.terms = np.array(  # (n, KINDS), bit sets of arguments
+            [
+                [_bits(argument for kind, argument in one.terms if kind == k) for k in range(KINDS)]
+                for one in known
+            ]
+        )
 
 
 class UserStates(Columns):
@@ -77,15 +100,19 @@ class UserStates(Columns):
     def __init__(self, keys: NDArray[np.uint64], personas: Ints, knowledge: Knowledges) -> None:
         n, slots = knowledge.misremembered.shape
         self.key = keys
-        self.persona = personas  # (n, 5)
+        self.persona = personas  # (n, traits)
         self.knowledge = knowledge
-        self.turn, self.bother, self.log_prob, self.told, self.denied, self.disputes = np.zeros(
-            (6, n), dtype=np.int64
-        )
+        self.logits = np.zeros((n, len(POINTS)), dtype=np.int64)
+        """Of every decision point, before the situation adds to it."""
+        self.turn, self.heard_turn, self.bother, self.log_prob = np.zeros((4, n), dtype=np.int64)
         self.asked = np.zeros((n, slots), dtype=np.int64)
-        self.slipped = np.zeros((n, slots), dtype=bool)
-        self.intent_said, self.holding, self.waiting, self.satisfied = np.zeros((4, n), dtype=bool)
-        self.apologised, self.offered, self.resolved, self.closing = np.zeros((4, n), dtype=bool)
+        self.slipped, self.told, self.answered = np.zeros((3, n), dtype=np.int64)
+        self.holding, self.question, self.puzzled = np.zeros((3, n), dtype=np.int64)
+        self.owed = np.full(n, -1)
+        self.denied, self.disputes = np.zeros((2, n), dtype=np.int64)
+        self.intent_said, self.doubted, self.wondered, self.waiting = np.zeros((4, n), dtype=bool)
+        self.satisfied, self.apologised, self.offered = np.zeros((3, n), dtype=bool)
+        self.resolved, self.closing = np.zeros((2, n), dtype=bool)
         self.acts = np.full((n, MOST_ACTS), -1, dtype=np.int16)
         """The turn's acts in their order, none twice; then -1."""
         self.said = np.zeros(n, dtype=np.int64)
@@ -94,7 +121,7 @@ class UserStates(Columns):
     def hush(self, rows: Rows) -> None:
         """Begin a turn: nothing said, nothing drawn."""
         self.acts[rows] = -1
-        self.said[rows] = self.log_prob[rows] = 0
+        self.said[rows] = self.log_prob[rows] = self.answered[rows] = 0
 
     def say(self, rows: Rows, act: Ints | int) -> None:
         """Append an act to each turn, unless it is in there."""
@@ -105,14 +132,34 @@ class UserStates(Columns):
         self.said[rows] += fresh
 
 
+_ANSWERS = np.zeros((NEXT + 1, KINDS), dtype=bool)
+"""Whether a kind of speech answers a question of the user's."""
+_ANSWERS[[WHY, MEANING, SURE, NEXT], acts.EXPLAIN] = True
+_ANSWERS[SURE, [acts.TELL, acts.REPORT_DONE]] = True
+_BREAKING = np.zeros(KINDS, dtype=bool)
+"""Whether it is said instead of doing what is owed."""
+_BREAKING[[acts.ASK_MORE, acts.CLOSE, acts.TELL, acts.ASK_INTENT]] = True
+_SIGMOID = np.array(SIGMOID)  # (logits, 3)
+
+
+def _is_idle(state: UserStates, rows: Rows, kind: Ints) -> Flags:
+    """Talk that brings nobody further: pastime, another apology, an explanation unasked."""
+    again = (kind == acts.APOLOGISE) & state.apologised[rows]
+    unasked = (kind == acts.EXPLAIN) & (state.question[rows] == NOTHING)
+    return (kind == acts.CHAT) | again | unasked
+
+
 class BatchedAgendaUser:
     """Answers for any number of users, as `AgendaUser` answers for one."""
 
     def __init__(self, vocabulary: Mapping[str, int], model: DecisionModel | None = None) -> None:
         self.model = model or DecisionModel()
         self.u = dict(vocabulary)
-        self._table = np.array(self.model.table)  # (points, levels, 3)
-        self._leave = np.array(self.model.leave)  # (levels, bother, 3)
+        self._base = np.array(self.model.base)
+        self._tilts = np.zeros((len(POINTS), len(TRAITS)), dtype=np.int64)
+        for point, tilts in enumerate(self.model.tilts):
+            for trait, slope in tilts:
+                self._tilts[point, trait] = slope
         self._reactions = {
             acts.CHAT: self._chat,
             acts.ASK_INTENT: self._ask_intent,
@@ -125,14 +172,16 @@ class BatchedAgendaUser:
             acts.REPORT_DONE: self._report_done,
             acts.APOLOGISE: self._apologise,
             acts.CLOSE: self._close,
+            acts.EXPLAIN: self._explain,
         }
 
     def open(self, state: UserStates) -> None:
         """The opening of every row: a bare greeting, or the request and what is volunteered."""
+        state.logits[:] = self._base + (state.persona - 50) @ self._tilts.T
         rows = np.arange(len(state.key))
         asks = ~self._decide(state, rows, decisions.GREET_ONLY)
         greets = ~asks
-        greets[asks] = self._decide(state, rows[asks], decisions.THANK)
+        greets[asks] = self._decide(state, rows[asks], decisions.GREET)
         state.say(rows[greets], self.u["greet"])
         rows = rows[asks]
         state.say(rows, self._request(state, rows))
@@ -143,58 +192,86 @@ class BatchedAgendaUser:
         state.turn += 1
 
     def answer(
-        self, state: UserStates, rows: Rows, kind: Ints, argument: Ints, verdict: Ints
+        self, state: UserStates, rows: Rows, now: Ints, kind: Ints, argument: Ints, verdict: Ints
     ) -> None:
-        """React to the one act each of `rows` heard, then see to one's own business."""
+        """React to the one act each of `rows` heard, then see to one's own business.
+
+        `now` is the agent's turn.
+        """
         state.hush(rows)
-        bother_before, content_before = state.bother.copy(), state.satisfied.copy()
-        back = rows[state.holding[rows]]
-        state.holding[back] = False
-        state.say(back, self._rung(state, back, state.knowledge.main_slot[back]))
+        bother_before = state.bother[rows]
+        self._wait(state, rows, now)
+        self._come_back(state, rows)
+        content_before, question, owed_deed = (
+            column[rows] for column in (state.satisfied, state.question, state.waiting)
+        )
+        state.bother[rows] += (state.turn[rows] > 1) & _is_idle(state, rows, kind)
         for one, at in by_kind(kind):
             self._reactions[one](state, rows[at], argument[at], verdict[at])
+        minding = (question != NOTHING) & ~state.closing[rows]
+        self._mind_question(state, rows[minding], question[minding], kind[minding])
+        broken = rows[owed_deed & state.waiting[rows] & _BREAKING[kind]]
+        state.bother[broken] += 1
+        state.say(broken, self.u["remind_promise"])
         done = (state.closing | state.satisfied)[rows]
         refused = ((kind == acts.DENY) | (kind == acts.OFFER)) & (state.denied[rows] > 0) & ~done
         self._face_refusal(state, rows[refused])
-        parting = rows[state.satisfied[rows] & ~state.closing[rows]]
-        self._part(state, parting, content_before[parting])
+        parting = state.satisfied[rows] & ~state.closing[rows]
+        self._part(state, rows[parting], content_before[parting])
         mute = rows[~(state.intent_said | state.closing)[rows]]
         state.say(mute, self._request(state, mute))
         state.say(rows[state.said[rows] == 0], self.u["acknowledge"])
-        bothered = (state.bother > bother_before) & ~(
-            state.closing | state.satisfied | state.waiting
-        )
-        self._lose_patience(state, rows[bothered[rows]])
+        bothered = state.bother[rows] > bother_before
+        bothered &= ~(state.closing | state.satisfied | state.waiting)[rows]
+        self._lose_patience(state, rows[bothered])
+        staying = rows[~state.closing[rows]]
+        digressing = staying[self._decide(state, staying, decisions.TANGENT)]
+        state.say(digressing, self.u["tangent"])
         state.turn[rows] += 1
+        state.answered[rows] = 0
 
     # -- reactions, one for each kind of speech ---------------------------------------------
 
     def _chat(self, state: UserStates, rows: Rows, argument: Ints, verdict: Ints) -> None:
-        state.bother[rows] += (state.turn[rows] > 1) & (state.said[rows] == 0)
+        """Idle talk asks for nothing."""
 
     def _ask_intent(self, state: UserStates, rows: Rows, argument: Ints, verdict: Ints) -> None:
         state.bother[rows] += state.intent_said[rows]
         state.say(rows, self._request(state, rows))
 
     def _ask(self, state: UserStates, rows: Rows, slot: Ints, verdict: Ints) -> None:
-        knowledge, rungs = state.knowledge, state.knowledge.rungs[rows, slot]
+        knowledge, answered = state.knowledge, state.answered[rows]
+        more = (answered > 0) & (answered >> slot & 1 == 0)
+        answers = (answered == 0) | more
+        answers[more] = self._decide(state, rows[more], decisions.ANSWER_TOO, slot[more])
+        rows, slot = rows[answers], slot[answers]
+        state.answered[rows] |= 1 << slot
+        rungs = knowledge.rungs[rows, slot]
         ignorant = rows[rungs == 0]
         state.bother[ignorant] += 1
         state.say(ignorant, self.u["dont_know"])
         rows, slot, rungs = rows[rungs > 0], slot[rungs > 0], rungs[rungs > 0]
+        asks = self._questions_it(state, rows, acts.ASK, slot)
+        state.owed[rows[asks]] = slot[asks]
+        rows, slot, rungs = rows[~asks], slot[~asks], rungs[~asks]
         asked, main = state.asked[rows, slot], slot == knowledge.main_slot[rows]
-        state.bother[rows] += asked >= rungs + state.slipped[rows, slot]
+        state.bother[rows] += asked >= rungs + (state.slipped[rows] >> slot & 1)
         searches = main & knowledge.must_look_up[rows] & (asked == 0)
-        holding = rows[searches & ~state.holding[rows]]
-        state.holding[holding] = True
-        state.say(holding, self.u["hold"])
-        rows, slot, main = rows[~searches], slot[~searches], main[~searches]
+        looking = rows[searches]
+        state.holding[looking] = LOOKING * self._decide(state, looking, decisions.LOOK_UP)
+        idle = looking[state.holding[looking] == 0]
+        state.holding[idle] = PRETENDING * self._decide(state, idle, decisions.FALSE_CLAIM)
+        holding = state.holding[rows] > 0
+        state.say(rows[holding], self.u["hold"])
+        skips = searches & ~holding
+        state.asked[rows[skips], slot[skips]] = 1  # skips what it would have to look up
+        rows, slot, main = rows[~holding], slot[~holding], main[~holding]
         state.say(rows, self._rung(state, rows, slot))
         rows, slot = rows[~main], slot[~main]
         self._volunteer(state, rows[self._decide(state, rows, decisions.VOLUNTEER, slot)])
 
     def _ask_more(self, state: UserStates, rows: Rows, argument: Ints, verdict: Ints) -> None:
-        rows = rows[~state.satisfied[rows]]
+        rows = rows[~(state.satisfied | state.waiting)[rows]]
         state.bother[rows] += 1
         state.say(rows, self._request(state, rows))
 
@@ -208,7 +285,10 @@ class BatchedAgendaUser:
         rows, fact = rows[heard], fact[heard]
         state.told[rows] |= 1 << fact
         wanted = state.knowledge.facts[rows]
-        state.satisfied[rows] |= (wanted > 0) & (state.told[rows] & wanted == wanted)
+        content = (wanted > 0) & (state.told[rows] & wanted == wanted)
+        self._believe(state, rows[content])
+        wonders = ~content & (state.question[rows] == NOTHING)
+        self._ask_meaning(state, rows[wonders], acts.TELL, fact[wonders])
 
     def _confirm(self, state: UserStates, rows: Rows, argument: Ints, verdict: Ints) -> None:
         u, fine, other = self.u, rows[verdict == acts.FINE], rows[verdict == acts.OTHER_OBJECT]
@@ -237,7 +317,8 @@ class BatchedAgendaUser:
 
     def _report_done(self, state: UserStates, rows: Rows, argument: Ints, verdict: Ints) -> None:
         fine, rows = rows[verdict == acts.FINE], rows[verdict != acts.FINE]
-        state.satisfied[fine], state.waiting[fine] = True, False
+        state.waiting[fine] = False
+        self._believe(state, fine)
         state.bother[rows] += 2
         state.say(rows, self.u["challenge_done"])
 
@@ -248,13 +329,77 @@ class BatchedAgendaUser:
     def _close(self, state: UserStates, rows: Rows, argument: Ints, verdict: Ints) -> None:
         rows = rows[~state.satisfied[rows]]
         state.bother[rows] += 2
-        protests = state.waiting[rows]
-        protests[~protests] = self._decide(state, rows[~protests], decisions.PROTEST)
+        rows = rows[~state.waiting[rows]]
+        protests = self._decide(state, rows, decisions.PROTEST)
         state.say(rows[protests], self._request(state, rows[protests]))
         state.say(rows[~protests], self.u["bye"])
         state.closing[rows[~protests]] = True
 
+    def _explain(self, state: UserStates, rows: Rows, argument: Ints, verdict: Ints) -> None:
+        """Answers the open question, whatever it was."""
+        state.satisfied[rows[state.question[rows] == SURE]] = True
+        state.question[rows] = NOTHING
+        rows = rows[state.owed[rows] >= 0]
+        owed = state.owed[rows]
+        state.say(rows, self._rung(state, rows, owed))
+        state.answered[rows] |= 1 << owed
+        state.owed[rows] = -1
+
     # -- the user's own business --------------------------------------------------------------
+
+    def _wait(self, state: UserStates, rows: Rows, now: Ints) -> None:
+        """What it took to hear from the agent again."""
+        state.bother[rows] += now - state.heard_turn[rows] > LONG_WAIT
+        state.heard_turn[rows] = now
+
+    def _come_back(self, state: UserStates, rows: Rows) -> None:
+        """From looking something up, or from having said so."""
+        rows = rows[state.holding[rows] > 0]
+        slot, looked = state.knowledge.main_slot[rows], state.holding[rows] == LOOKING
+        state.answered[rows] |= 1 << slot
+        state.say(rows[looked], self._rung(state, rows[looked], slot[looked]))
+        state.say(rows[~looked], self.u["no_luck"])
+        state.asked[rows[~looked], slot[~looked]] = 1
+        state.holding[rows] = 0
+
+    def _questions_it(self, state: UserStates, rows: Rows, kind: int, slot: Ints) -> Flags:
+        """Instead of an answer: what for? or, what is that? Once each in a conversation."""
+        idle = state.question[rows] == NOTHING
+        asks = idle & (state.knowledge.personal[rows] >> slot & 1 > 0)
+        asks &= state.puzzled[rows] & 1 == 0
+        asks[asks] = self._decide(state, rows[asks], decisions.ASK_WHY)
+        state.puzzled[rows[asks]] |= 1
+        self._put(state, WHY, "ask_why", rows[asks])
+        rest = idle & ~asks
+        asks[rest] = self._ask_meaning(state, rows[rest], kind, slot[rest])
+        return asks
+
+    def _ask_meaning(self, state: UserStates, rows: Rows, kind: int, argument: Ints) -> Flags:
+        asks = state.knowledge.terms[rows, kind] >> argument & 1 > 0
+        asks &= state.puzzled[rows] & 2 == 0
+        asks[asks] = self._decide(state, rows[asks], decisions.ASK_MEANING)
+        state.puzzled[rows[asks]] |= 2
+        self._put(state, MEANING, "ask_meaning", rows[asks])
+        return asks
+
+    def _put(self, state: UserStates, question: int, act: str, rows: Rows) -> None:
+        state.question[rows] = question
+        state.say(rows, self.u[act])
+
+    def _mind_question(self, state: UserStates, rows: Rows, question: Ints, kind: Ints) -> None:
+        """A question that was passed over bothers; it is not put again."""
+        answered, open_still = _ANSWERS[question, kind], state.question[rows] == question
+        state.question[rows[open_still & (answered | (question != SURE))]] = NOTHING
+        state.bother[rows[~answered]] += 1
+        state.owed[rows[~answered]] = -1
+
+    def _believe(self, state: UserStates, rows: Rows) -> None:
+        """All that was wanted is said to be there: content, or not yet sure."""
+        doubts = ~(state.doubted | state.satisfied)[rows]
+        state.doubted[rows[doubts]] = True
+        doubts[doubts] = self._decide(state, rows[doubts], decisions.DOUBT)
+        self._put(state, SURE, "ask_sure", rows[doubts])
+        state.satisfied[rows[~doubts]] = True
 
     def _face_refusal(self, state: UserStates, rows: Rows) -> None:
         u, wrong = self.u, rows[state.denied[rows] == 2]
@@ -265,14 +410,18 @@ class BatchedAgendaUser:
         state.bother[wrong] += 1
         rows = rows[state.denied[rows] == 1]
         pushes = state.disputes[rows] < MOST_DISPUTES
+        rests = ~pushes
         pushes[pushes] = self._decide(state, rows[pushes], decisions.PUSH_AGAIN)
-        pushing, rows = np.concatenate([wrong, rows[pushes]]), rows[~pushes]
+        alternative, offered = state.knowledge.alternative[rows], state.offered[rows]
+        hopes = ~pushes & alternative & ~offered
+        state.say(rows[hopes], u["ask_alternative"])
+        declines = ~pushes & ~rests & offered
+        declines[declines] = ~self._decide(state, rows[declines], decisions.ACCEPT)
+        pushing = np.concatenate([wrong, rows[pushes | declines]])
         state.disputes[pushing] += 1
         state.say(pushing, u["push_back"])
-        alternative = state.knowledge.alternative[rows]
-        hopes = alternative & ~state.offered[rows]
-        state.say(rows[hopes], u["ask_alternative"])
-        rows, alternative = rows[~hopes], alternative[~hopes]
+        takes = ~(pushes | hopes | declines)
+        rows, alternative = rows[takes], alternative[takes]
         state.say(rows, np.where(alternative, u["accept_alternative"], u["accept_refusal"]))
         state.say(rows, u["bye"])
         state.resolved[rows] = state.closing[rows] = True
@@ -280,15 +429,27 @@ class BatchedAgendaUser:
     def _part(self, state: UserStates, rows: Rows, was_content: Flags) -> None:
         u, done, rows = self.u, rows[was_content], rows[~was_content]
         state.say(done, u["no_more"])
+        wonders = ~state.wondered[rows]
+        wonders[wonders] = self._decide(state, rows[wonders], decisions.ASK_NEXT)
+        state.wondered[rows[wonders]] = True
+        self._put(state, NEXT, "ask_next", rows[wonders])
+        rows = rows[~wonders]
         state.say(rows[self._decide(state, rows, decisions.THANK)], u["thank"])
-        leaving = np.concatenate([done, rows[self._decide(state, rows, decisions.CLOSE_NOW)]])
-        state.say(leaving, u["bye"])
-        state.closing[leaving] = True
+        leaving = rows[self._decide(state, rows, decisions.CLOSE_NOW)]
+        self._say_bye(state, np.concatenate([done, leaving]))
+
+    def _say_bye(self, state: UserStates, rows: Rows) -> None:
+        says = self._decide(state, rows, decisions.BYE) | (state.said[rows] == 0)
+        state.say(rows[says], self.u["bye"])
+        state.closing[rows] = True
 
     def _lose_patience(self, state: UserStates, rows: Rows) -> None:
         bother = np.minimum(state.bother[rows], decisions.MOST_BOTHER)
-        choice = self._leave[state.persona[rows, 0], bother]
-        leaves = self._drawn(state, rows, choice, decisions.LEAVE)
+        leaves = bother >= decisions.GRACE
+        situation = self.model.bother[decisions.LEAVE] * (bother[leaves] - decisions.GRACE)
+        leaves[leaves] = self._drawn(
+            state, rows[leaves], decisions.LEAVE, decisions.LEAVE, situation
+        )
         leaving, rows = rows[leaves], rows[~leaves & (bother >= 2)]
         state.acts[leaving], state.said[leaving] = -1, 0
         state.say(leaving, self.u["give_up"])
@@ -303,13 +464,13 @@ class BatchedAgendaUser:
     def _rung(self, state: UserStates, rows: Rows, slot: Ints) -> Ints:
         """What is said when `slot` is asked for now: the next rung, or the last again."""
         knowledge, slip = state.knowledge, state.knowledge.misremembered[rows, slot]
-        asked = state.asked[rows, slot]
+        asked, slipped = state.asked[rows, slot], state.slipped[rows] >> slot & 1
         state.asked[rows, slot] = asked + 1
         slips = (asked == 0) & (slip >= 0)
         slips[slips] = self._decide(state, rows[slips], decisions.MISREMEMBER, 1 + slot[slips])
+        state.slipped[rows[slips]] |= 1 << slot[slips]
         # Asked again after a slip: the object is described anew, anything else is put right.
-        asked = asked - (state.slipped[rows, slot] & (slot != knowledge.main_slot[rows]))
-        state.slipped[rows, slot] |= slips
+        asked = asked - (slipped & (slot != knowledge.main_slot[rows]))
         return np.where(slips, slip, knowledge.ladders[rows, slot, np.minimum(asked, RUNGS - 1)])
 
     def _volunteer(self, state: UserStates, rows: Rows) -> None:
@@ -318,15 +479,24 @@ class BatchedAgendaUser:
         rows, slot = rows[free], slot[free]
         state.say(rows, self._rung(state, rows, slot))
 
-    def _decide(self, state: UserStates, rows: Rows, point: int, index: Ints | int = 0) -> Flags:
-        choice = self._table[point, state.persona[rows, TRAIT_OF[point]]]
-        return self._drawn(state, rows, choice, point + 16 * index)
+    def _decide(self, state: UserStates, rows: Rows, point: int, which: Ints | int = 0) -> Flags:
+        return self._drawn(state, rows, point, point + decisions.STRIDE * which, 0)
 
-    def _drawn(self, state: UserStates, rows: Rows, choice: Ints, index: Ints | int) -> Flags:
+    def _drawn(
+        self, state: UserStates, rows: Rows, point: int, index: Ints | int, situation: Ints | int
+    ) -> Flags:
+        if not len(rows):
+            return np.zeros(0, dtype=bool)
+        choice = _SIGMOID[rows_of(state.logits[rows, point] + situation)]
         turns, indices = state.turn[rows].astype(np.uint64), np.asarray(index).astype(np.uint64)
         yes = draw_batch(state.key[rows], USER, turns, indices) < choice[:, 0]
         state.log_prob[rows] += np.where(yes, choice[:, 1], choice[:, 2])
         return yes
+
+
+def rows_of(logits: Ints) -> Ints:
+    """`row_of` of every logit."""
+    return np.clip(logits // (TILT_UNIT // HUNDRED) + row_of(0), 0, len(SIGMOID) - 1)
 
 
 def by_kind(kind: Ints) -> Iterator[tuple[int, Rows]]:
@@ -336,5 +506,10 @@ def by_kind(kind: Ints) -> Iterator[tuple[int, Rows]]:
 
 
 def draw_personas(keys: NDArray[np.uint64]) -> Ints:
-    """`draw_persona`'s traits, of every key.  # (n, 5)"""
-    return below_batch(draw_batch(keys[:, None], PERSONA, 0, np.arange(5, dtype=np.uint64)), LEVELS)
+    """`draw_levels` of every key.  # (n, traits)"""
+    traits = np.arange(len(TRAITS), dtype=np.uint64)
+    return below_batch(draw_batch(keys[:, None], PERSONA, 0, traits), HUNDRED + 1)
+
+
+def _bits(members: Iterable[int]) -> int:
+    return sum(1 << member for member in members)

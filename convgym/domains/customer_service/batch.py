@@ -246,7 +246,7 @@ class BatchedCustomerService:
 
     def _speak(self, e: Episodes, rows: Rows, act: Ints) -> None:
         verdict = self._hear(e, rows, act)
-        self.user.answer(e.user, rows, _KIND[act], _ARGUMENT[act], verdict)
+        self.user.answer(e.user, rows, e.turn[rows], _KIND[act], _ARGUMENT[act], verdict)
         self._note_user(e, rows)
         e.end[rows[e.user.closing[rows]]] = _END["user_closed"]
 

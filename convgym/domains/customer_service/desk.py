@@ -27,6 +27,7 @@ from convgym.domains.customer_service.tasks import (
 )
 from convgym.domains.customer_service.tools import ShopTools
 from convgym.domains.customer_service.understanding import Claim
+from convgym.domains.customer_service.user_understanding import user_tagger
 from convgym.domains.customer_service.vocabulary import (
     ACTIONS,
     EMAIL,
@@ -55,6 +56,7 @@ from convgym.engine.grading import Evidence, Grade, grade
 from convgym.engine.keys import WORDING, draw
 from convgym.engine.rules import REFUSE, TRANSFER
 from convgym.engine.tasks import TaskTable
+from convgym.language.tagging import ActTagger
 from convgym.language.tool_calls import RawCall
 from convgym.language.voice import Spoken, Voice
 from convgym.users.agenda import Knowledge, UserState
@@ -234,6 +236,10 @@ class CustomerServiceDesk:
     def acts_json(self, episode: Episode, turn: UserTurn) -> str:
         """The customer's turn as JSON."""
         return wording.acts_json(self.shop, episode.task, turn.acts)
+
+    def goal_values(self, task: Task) -> dict[str, str]:
+        """Every value that this task's customer can state, by act; hidden until it does."""
+        return wording.goal_values(self.shop, task)
 
     def view(self, episode: Episode) -> dict[str, Any]:
         """All that the agent has in sight, by name."""

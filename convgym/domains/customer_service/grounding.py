@@ -14,7 +14,13 @@ from convgym.domains.customer_service import cells
 from convgym.domains.customer_service.rules import ADDRESS, CANCEL, DENIALS, OFFERS
 from convgym.domains.customer_service.tasks import Task
 from convgym.domains.customer_service.tools import RIGHT, STATED_WRONG, UNSTATED
-from convgym.domains.customer_service.understanding import LATE, STATUS, Claim, read_speech
+from convgym.domains.customer_service.understanding import (
+    LATE,
+    STATUS,
+    Claim,
+    Reranker,
+    read_speech,
+)
 from convgym.domains.customer_service.vocabulary import (
     END_CONVERSATION,
     FACT_CHANNEL,
@@ -26,6 +32,7 @@ from convgym.domains.customer_service.vocabulary import (
     GET_ORDER,
     LIST_ORDERS,
     POSTCODE,
+    PROMISES,
     SLOTS,
     TRANSFER_TO_HUMAN,
     VERIFY_CUSTOMER,
@@ -101,31 +108,36 @@ _TOOL_NUMBER = {
     "transfer_to_human": TRANSFER_TO_HUMAN,
     "end_conversation": END_CONVERSATION,
 }
-_PASTIME = ("greet", "apologise", "wait")
+_PASTIME = ("greet", "apologise", "wait", "chat", "promise", "explain", "locate", "jargon")
 _CHAT = {
     "greet": acts.CHAT,
     "wait": acts.CHAT,
+    "chat": acts.CHAT,
+    "explain": acts.EXPLAIN,
+    "locate": acts.EXPLAIN,
+    "jargon": acts.JARGON,
     "ask_intent": acts.ASK_INTENT,
     "apologise": acts.APOLOGISE,
     "close": acts.CLOSE,
 }
 
 
-def understand(text: str) -> AgentTurn:
+def understand(text: str, reranker: Reranker | None = None) -> AgentTurn:
     """A sanitised reply as an agent turn, not yet held against any state.
 
-    Speech that only passes the time ("let me check") keeps the floor beside a call; speech
-    without any meaning is unclear to the customer where nothing else comes with it.
+    Speech that only passes the time ("let me check", "I'll cancel it") keeps the floor beside a
+    call; speech without any meaning is unclear to the customer where nothing else comes with it.
+    A `reranker`, where one is given, is asked about speech in which nothing was read.
     """
     parsed = parse_reply(text)
     said: tuple[Said | Claim, ...] = ()
     if parsed.speech:
-        said = read_speech(parsed.speech)[:MOST_ACTS]
+        said = read_speech(parsed.speech, reranker)[:MOST_ACTS]
         if parsed.calls and all(claim.act in _PASTIME for claim in said):
             said = ()
         elif not said:
             said = (Said(acts.UNCLEAR),)
-    return AgentTurn(said, parsed.calls, parsed.errors, text)
+    return AgentTurn(said, parsed.calls, parsed.errors, parsed.speech)
 
 
 def ground_speech(
@@ -222,6 +234,8 @@ def _ground_claim(shop: World, episode: Episode, claim: Claim) -> Said | None:
         pointer = _order_meant(shop, episode, claim.order)
         claimed = acts.KNOWN if _is_address_meant(shop, episode, claim) else acts.FALSE
         return Said(acts.CONFIRM, WRITES.index(slot), pointer, claim=claimed)
+    if act == "promise":
+        return Said(acts.PROMISE, PROMISES.index(slot))
     if act == "deny":
         reason = _too_late_for(episode) if slot == LATE else slot
         return Said(acts.DENY, DENIALS.index(reason)) if reason else None

@@ -12,42 +12,12 @@
 
 from __future__ import annotations
 
-from convgym.domains.customer_service.refusals import Around, is_general
+from convgym.domains.customer_service.figures import dates
+from convgym.domains.customer_service.moods import DOERS, WILL, Around, announced, awaits, clause
+from convgym.domains.customer_service.refusals import is_general
 from convgym.domains.customer_service.reports import place_named, street_named
 from convgym.language.understanding import Sentence
 
-CLAUSE = 12
-"""Words before a deed that can say who wills it."""
-_JOINTS = frozenset((",", "because", "although", "though", "since", "as", "which"))
-_CONDITIONS = frozenset("if once when whenever until till before after unless while whether".split())
-_WILL = frozenset("ill will shall lets gonna well".split())
-_WILL_PAIRS = frozenset(
-    (("let", "me"), ("let", "us"), ("going", "to"), ("about", "to"), ("go", "ahead"))
-)
-_BE = frozenset("im am are were is being be now currently busy be".split())
-_ENDS = frozenset(("you", "youll", "youd", "they", "theyll", "courier", "carrier", "driver"))
-"""Who wills it, where it is not the desk."""
-_OPEN = frozenset(
-    "can could may might would id need needs needed require required want wants like happy glad "
-    "gladly able unable try trying check see whether how possible must should cannot cant wont "
-    "ready before asked wanted request requested requesting help".split()
-)
-"""Words that leave open whether it is done."""
-_FILLERS = frozenset(
-    "ok okay sure alright right great perfect thanks thank you good then well now so and done "
-    "yes yep noted understood got it fine certainly absolutely still just processing lovely "
-    "great on also next for meanwhile currently today".split()
-)
-_DOERS = frozenset(
-    "set create start process arrange book register open initiate submit log file raise issue "
-    "generate put get proceed proceeding handle do doing begin organise organize schedule prepare "
-    "authorise approve activate take make sort setting creating starting processing arranging "
-    "booking registering opening initiating submitting logging filing raising issuing generating "
-    "putting getting handling beginning organising organizing scheduling preparing authorising "
-    "approving activating taking making sorting go going ahead enter entering add adding pop "
-    "popping save saving run running push pushing move moving launch launching lodge lodging "
-    "kick see have having complete completing action actioning place placing".split()
-)
 _IT = frozenset("it this that so".split())
 _SENDING = frozenset(
     "send sending ship shipping deliver delivering goes go going sent delivered shipped".split()
@@ -78,68 +48,20 @@ def promises(s: Sentence, before: Around) -> list[str]:
     return found
 
 
-_SIGNS = _WILL | frozenset(("let", "going", "about", "being", "gets"))
+_SIGNS = WILL | frozenset(("let", "going", "about", "being", "gets", "while"))
 
 
 def _may_promise(s: Sentence) -> bool:
+    """A quick look, whether there is anything to read at all."""
     return any(token in _SIGNS or token.endswith("ing") for token in s.tokens) or s.has(
         "transfer", "people"
     )
 
 
-def announced(s: Sentence, place: int, *, governed: bool = False) -> bool:
-    """The deed at `place` is willed or under way: "I'll cancel", "cancelling", "will be …"."""
-    tokens = s.tokens
-    if s.near("negation", place, 6) or s.near("unable", place, 8):
-        return False
-    begin = max(0, place - CLAUSE)
-    for at in range(place - 1, begin - 1, -1):
-        if tokens[at] in _JOINTS or tokens[at] in _CONDITIONS:
-            if tokens[at] in _CONDITIONS and not governed:
-                return False
-            begin = at + 1
-            break
-    left = tokens[begin:place]
-    if not governed and (not _OPEN.isdisjoint(left) or _is_awaiting(s, place)):
-        return False
-    pairs = list(zip(left, left[1:], strict=False))
-    willing = [at for at, token in enumerate(left) if token in _WILL]
-    willing += [at for at, pair in enumerate(pairs) if pair in _WILL_PAIRS]
-    if willing:
-        return not any(at and left[at - 1] in _ENDS for at in willing) and "youll" not in left
-    here = tokens[place]
-    if here.endswith("ing"):
-        return _ENDS.isdisjoint(left) and (
-            _FILLERS.issuperset(left) or not _BE.isdisjoint(left[-4:])
-        )
-    if left[-1:] in (["being"], ["gets"], ["get"]):
-        return True
-    for at, token in enumerate(left):
-        if token.endswith("ing") and token in _DOERS:
-            front = left[:at]
-            return _ENDS.isdisjoint(front) and (
-                _FILLERS.issuperset(front) or not _BE.isdisjoint(front)
-            )
-    return False
-
-
-def _is_awaiting(s: Sentence, place: int) -> bool:
-    """What follows makes it wait: "once you confirm", "as soon as I have it", "if you like"."""
-    for at in range(place + 1, len(s.tokens)):
-        token = s.tokens[at]
-        if token in (",", "and"):
-            return False
-        if token in _CONDITIONS and token != "while":
-            return True
-        if token == "soon" and s.tokens[at - 1] == "as" and s.tokens[at + 1 : at + 2] == ["as"]:
-            return s.tokens[at + 2 : at + 3] != ["possible"]
-    return False
-
-
 def _returns(s: Sentence) -> bool:
     for place in s.at("return"):
-        left = s.tokens[max(0, place - CLAUSE) : place]
-        if announced(s, place) and not _DOERS.isdisjoint(left):
+        left, _ = clause(s, place)
+        if announced(s, place) and not DOERS.isdisjoint(left):
             return True
     return False
 
@@ -165,14 +87,16 @@ def _resumed(s: Sentence, before: Around) -> list[str]:
     """"I'm doing it right now", of the write that was named last."""
     tokens = s.tokens
     for place, token in enumerate(tokens):
-        if token in _DOERS and not _IT.isdisjoint(tokens[place + 1 : place + 4]):
+        if token in DOERS and not _IT.isdisjoint(tokens[place + 1 : place + 4]):
             if token in ("see", "have", "get", "go", "going", "ahead", "take", "make"):
                 continue
             willed = _is_willed_do(s, place)
             if willed and len(tokens) <= 12:
                 for earlier in reversed(before[-2:]):
                     for write in ("cancel", "return", "address"):
-                        if earlier.has(write) and not earlier.has("unable", "negation"):
+                        at = earlier.at(write)
+                        denied = at and earlier.near("negation", at[0], 4)
+                        if at and not (denied or earlier.has("unable")):
                             return [write]
     return []
 
@@ -233,8 +157,10 @@ def _is_handing(s: Sentence, place: int) -> bool:
     tokens = s.tokens
     if s.near("negation", place, 6) or s.near("unable", place, 8):
         return False
-    left = tokens[max(0, place - CLAUSE) : place]
-    if not _WEAK.isdisjoint(left) or s.has("condition") or _is_awaiting(s, place):
+    left, joint = clause(s, place)
+    if joint == "while" and left[:1] in (["i"], ["we"]):
+        return True
+    if not _WEAK.isdisjoint(left) or s.has("condition") or awaits(s, place):
         return False
     if announced(s, place, governed=True) or {"need", "have"} & set(left[-4:]) and "to" in left:
         return True
@@ -252,12 +178,18 @@ _HAVE = frozenset("ive have weve has been is now are just".split())
 # -- waiting ---------------------------------------------------------------------------------------
 
 
+_LOOKING = frozenset(("looking", "checking", "searching"))
+
+
 def waits(s: Sentence) -> bool:
     """It asks for a moment, or says that it is looking."""
-    places = s.at("wait")
-    return any(
-        not (s.near("negation", place, 2) or s.near("thanks", place, 4)) for place in places
-    )
+    for place in s.at("wait"):
+        if s.near("negation", place, 2) or s.near("thanks", place, 4):
+            continue
+        if s.tokens[place] in _LOOKING and (s.question or not announced(s, place)):
+            continue
+        return True
+    return False
 
 
 # -- explanations ----------------------------------------------------------------------------------
@@ -273,25 +205,58 @@ def explains_why(s: Sentence) -> bool:
     """Why something is asked for, or what a word means; such a sentence tells nothing else."""
     if s.question or s.has("unable"):
         return False
-    if s.has("means") and not s.has("fee_value"):
-        return True
     return s.has("purpose") and _DEMANDING.isdisjoint(s.tokens[: s.at("purpose")[0]])
+
+
+def explains_word(s: Sentence) -> bool:
+    """What a word of the shop means; the word itself then says nothing of the order."""
+    if s.question or s.has("no_meaning", "window") or "%" in s.tokens or dates(s.tokens):
+        return False
+    if not any(not at or s.tokens[at - 1] not in _NOT_MEANING for at in s.at("means")):
+        named = min(s.at(*_TERMS), default=9)
+        if not s.has("sort_of") or named > 2 or "as" in s.tokens[:1] or "your" in s.tokens[:named]:
+            return False
+    return not s.has("unable") or s.tokens[0] in ("final", "clearance", "when", "by")
+
+
+_NOT_MEANING = frozenset("which , of original payment same your this".split())
+_TERMS = ("fee", "credit", "final_sale", "pickup", "original", "shipped", "packed", "processing")
 
 
 def explains_on(s: Sentence, told: bool) -> bool:
     """That it is so, or how things go on; `told`: the sentence says something else as well."""
-    if s.question or s.has("unable", "condition", "hedge", "quote"):
+    if s.question or s.has("unable", "hedge", "quote"):
         return False
-    if s.has("next_paper") and not s.has("order_slot"):
+    if s.has("condition") and not s.has("paper"):
+        return False
+    if s.has("order_slot") or "w" in s.tokens or "can" in s.tokens[:4] and s.has("email"):
+        return False  # where the order number is found; "can I get the e-mail"
+    if s.has("next_paper") or _mails(s):
         return True
     if told or is_general(s):
         return False
-    if s.has("assured", "next_step"):
+    if s.has("next_step") or any(at <= 4 for at in s.at("assured")):
         return True
     if s.has("checked"):
-        return s.tokens[0] in _PAST_CHECK or len(s.tokens) <= 9
+        return s.tokens[0] in _PAST_CHECK
     lasts = s.has("takes") and s.has("period")
     return lasts or (s.tokens[0] in _ERRANDS and len(s.tokens) > 2)
 
 
+def _mails(s: Sentence) -> bool:
+    """"You'll get a mail with the label", "we will send you a message"."""
+    for place in s.at("paper"):
+        for at in range(max(0, place - 8), place):
+            token = s.tokens[at]
+            if token in _GETTING and s.word_before(_YOU, at, 5) and not s.near("negation", at, 4):
+                return True
+            if token in _MAILING and s.word_before(_WE, at, 5) and not s.near("negation", at, 4):
+                return not s.near("request", at, 3)
+    return False
+
+
+_GETTING = frozenset("get receive find see getting receiving have hear".split())
+_MAILING = frozenset("send email mail text sending sends follow".split())
+_YOU = frozenset("you youll youre".split())
+_WE = frozenset("well ill we i were im will shall system".split())
 _ERRANDS = frozenset("print pack wrap stick tape attach keep drop pop bring hand post affix".split())

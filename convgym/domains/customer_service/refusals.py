@@ -9,46 +9,14 @@ shipped") it does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from convgym.domains.customer_service.moods import AWAITING, Around, awaited, is_planned
 from convgym.language.understanding import MOST_TOKENS, Sentence
 
 LATE = "late"
 """A refusal that says only that it is too late; what for is what the customer asked."""
 
-_AWAITING = frozenset(
-    "once when while until till before after unless upon soon moment minute if".split()
-)
 _GROUNDS = ("processing", "packed", "shipped", "delivered")
-_NO_LONGER = frozenset(("longer",))
-Around = Sequence[Sentence]
-
-# The words between a subject and its participle, and those that make a plan of it.
-_GROUP = frozenset(
-    "been being have has had is are was were am now just already also all successfully "
-    "officially fully safely currently still got get gotten its thats theyre".split()
-)
-_PLANNED = frozenset(
-    "be will would shall should can could may might must to ill well id wed youll youd itll "
-    "theyll cannot cant wont lets let ask after before by".split()
-)
-_WANTING = frozenset("want wanted wants like likes need needs prefer wish".split())
-
-
-def is_planned(s: Sentence, place: int) -> bool:
-    """The participle at `place` is willed or expected: "will be", "to have been", "want it"."""
-    at = place - 1
-    while at >= 0 and s.tokens[at] in _GROUP:
-        at -= 1
-    if at >= 0 and s.tokens[at] in _PLANNED:
-        return True
-    return at == place - 1 and s.word_before(_WANTING, place, 6)
-
-
-def awaited(s: Sentence, place: int) -> bool:
-    """What stands at `place` is yet to come: "until it has been delivered"."""
-    return s.word_before(_AWAITING, place, 6)
-
+_NO_LONGER = frozenset(("longer", "nobody", "noone"))
 
 # -- rules of the shop -----------------------------------------------------------------------------
 
@@ -86,7 +54,7 @@ def _is_own(s: Sentence, place: int) -> bool:
     if token == "the":
         return _is_definite(s, place)
     if token in _IT:
-        return not s.word_before(_AWAITING, place, 1)
+        return not s.word_before(AWAITING, place, 1)
     return len(token) == 6 and token[0] == "w" and token[1:].isdigit()
 
 
@@ -156,10 +124,28 @@ def asserts_stage(s: Sentence, place: int, depth: int = 3) -> bool:
         return False
     if is_planned(s, place) or awaited(s, place) or is_ruled(s, place):
         return False
+    if s.tokens[place] == "with" and not s.word_before(_BEING, place, 3):
+        return False
+    if s.tokens[place] == "ready" and not s.word_before(_PARCEL, place, 8):
+        return False
+    if _is_not_yet(s, place) or not _OF_MONEY.isdisjoint(s.tokens[max(0, place - 6) : place]):
+        return False
     if depth and place > 1 and s.tokens[place - 1] in ("or", "and"):  # "will be packed and shipped"
         earlier = [at for at in s.at(*_GROUNDS) if place - 4 <= at < place - 1]
         return all(asserts_stage(s, at, depth - 1) for at in earlier)
     return True
+
+
+_BEING = frozenset("is its are now already currently still been thats was parcel order".split())
+_PARCEL = frozenset("order parcel package it its packed boxed items status w up".split())
+_OF_MONEY = frozenset("money refund email mail label confirmation replacement voucher".split())
+
+
+def _is_not_yet(s: Sentence, place: int) -> bool:
+    """"It doesn't look like you have received it yet"."""
+    if "yet" not in s.tokens[place + 1 : place + 4]:
+        return False
+    return any(place - 9 <= at < place for at in s.at("negation"))
 
 
 def is_hedged(s: Sentence) -> bool:
@@ -171,12 +157,30 @@ def own_stages(s: Sentence) -> list[tuple[int, int]]:
     """(place, number) of each stage that is said of an order here."""
     if s.question or is_hedged(s) or is_general(s):
         return []
-    return [
+    told = [
         (place, number)
         for number, stage in enumerate(_GROUNDS)
         for place in s.places.get(stage, ())
         if asserts_stage(s, place)
     ]
+    if not told and _is_unpacked(s):
+        told.append((s.at("packed")[0], 0))
+    return told
+
+
+def _is_unpacked(s: Sentence) -> bool:
+    """"It has not been packed yet": it is still being processed."""
+    if s.word_before(_NO_LONGER - {"longer"}, s.at("packed")[0] if s.has("packed") else 0, 3):
+        return True  # "nobody has boxed it"
+    return any(
+        s.near("negation", place, 4)
+        and not (awaited(s, place) or is_ruled(s, place))
+        and ("yet" in s.tokens or s.word_before(_STILL_NOT, place, 3))
+        for place in s.at("packed")
+    )
+
+
+_STILL_NOT = frozenset("hasnt havent isnt".split())
 
 
 def _ruled_out(rule: Sentence, stage: int) -> bool:
@@ -184,7 +188,7 @@ def _ruled_out(rule: Sentence, stage: int) -> bool:
     named = {
         number
         for number, name in enumerate(_GROUNDS)
-        for place in rule.places.get(name, ())
+        for place in [*rule.at(name), *(rule.at("arrival") if number == 3 else ())]
         if is_ruled(rule, place) or awaited(rule, place)
         for earlier in (rule.word_before(_BEFORE, place, 3),)
         for number in (range(number) if earlier and "only" in rule.tokens else (number,))
@@ -220,7 +224,7 @@ def _by_rule(s: Sentence, around: Around) -> str:
 
 def refusal(s: Sentence, around: Around) -> str:
     """Why something is refused in this sentence; empty where nothing is."""
-    if s.has("rule"):
+    if s.has("rule") or (not _has_own(s) and any(n.has("rules_head") for n in around)):
         return ""
     ruled = _by_rule(s, around)
     if ruled:
@@ -254,6 +258,8 @@ def _blocked(s: Sentence, around: Around) -> bool:
 
 
 def _by_topic(s: Sentence, around: Around) -> str:
+    if s.has("not_found"):
+        return ""  # "I can't find your address"
     if s.has("cancel") or any(s.near("unable", place, 8) for place in s.at("cancelled")):
         return "not_cancellable"
     if s.has("cancelled"):
@@ -315,7 +321,7 @@ def _is_undelivered(s: Sentence) -> bool:
 
 def offers(s: Sentence, before: Around, reason: str, conditional: bool) -> list[str]:
     """What is offered here; `reason` is what the same sentence refuses."""
-    if s.has("rule"):
+    if s.has("rule") or any(n.has("rules_head") for n in before):
         return []
     found = []
     for concept, offer in (("pickup", "pickup"), ("credit", "store_credit")):
@@ -325,6 +331,9 @@ def offers(s: Sentence, before: Around, reason: str, conditional: bool) -> list[
                 found.append(offer)
     if comes_later(s, before) and reason in ("", "not_cancellable", LATE) and not conditional:
         found.append("return_later")
+    elif s.has("return") and s.has("offer") and not s.has("unable", "condition", "confirm"):
+        if any(n.has("unable") and n.has("cancel") for n in before[-2:]):
+            found.append("return_later")  # in place of what was just refused
     return found
 
 

@@ -6,7 +6,7 @@ participle), not what is promised, wanted, possible or denied.
 
 from __future__ import annotations
 
-from convgym.domains.customer_service.refusals import Around, awaited, is_planned
+from convgym.domains.customer_service.moods import Around, announced, awaited, is_planned
 from convgym.domains.customer_service.world import MONTHS
 from convgym.language.understanding import Sentence
 
@@ -21,7 +21,11 @@ _READY = frozenset((("in", "place"), ("all", "set"), ("set", "up")))
 _ARTICLES = frozenset(("the", "a", "your", "any"))
 _NO_STREET = frozenset("% percent days day in to is on and for will a".split()) | _MONTH_NAMES
 _FROM = frozenset(("from", "of", "than"))
-_STREETS = frozenset("street avenue road lane view close drive way court place square".split())
+_TOWARDS = frozenset(("to", "is", "at"))
+_STREETS = frozenset(
+    "street avenue road lane view close drive way court place square row terrace crescent gardens "
+    "grove hill walk mews boulevard rd ave quay wharf parade st".split()
+)
 
 
 def place_named(s: Sentence) -> str:
@@ -39,6 +43,14 @@ def place_named(s: Sentence) -> str:
                     found.append((left, -at, " ".join(tokens[at : place + 1])))
                 break
     return min(found)[2] if found else ""
+
+
+def street_named(s: Sentence) -> bool:
+    """A street without its number: "to Park Lane"."""
+    return any(
+        token in _STREETS and place > 1 and s.word_before(_TOWARDS, place, 3)
+        for place, token in enumerate(s.tokens)
+    )
 
 
 def unreported(s: Sentence) -> list[str]:
@@ -86,7 +98,7 @@ def _is_past(s: Sentence, place: int) -> bool:
             return False  # "everything is in place for the cancellation"
     if s.tokens[place] in _SAME_FORM and len(s.tokens) > 4 and not s.near("passive", place, 4):
         return False
-    return not is_planned(s, place)
+    return not (is_planned(s, place) or announced(s, place))
 
 
 def _is_attributive(s: Sentence, place: int) -> bool:
@@ -102,9 +114,12 @@ def _address_changed(s: Sentence, before: Around, managed: bool) -> bool:
             bool(changed or managed)
             or s.has("routed")
             or (s.has("address") and "now" in s.tokens)
+            or ("now" in s.tokens and any(_said_changed(n) for n in before[-1:]))
             or any(_is_past(s, place) for place in s.at("created"))
             or any(n.has("created") and len(n.tokens) <= 3 for n in before[-1:])
         )
+    if any(_is_past(s, place) for place in s.at("readdressed")):
+        return not s.question
     if not s.has("address", "new_address"):
         return False
     if managed and s.has("changed"):
@@ -114,4 +129,10 @@ def _address_changed(s: Sentence, before: Around, managed: bool) -> bool:
     return any(
         s.tokens[p].endswith(("ed", "set")) and (s.near("passive", p, 4) or first < p)
         for p in changed
+    )
+
+
+def _said_changed(s: Sentence) -> bool:
+    return not s.question and any(
+        _is_past(s, place) and s.tokens[place].endswith("ed") for place in s.at("changed")
     )

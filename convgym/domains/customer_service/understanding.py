@@ -12,14 +12,22 @@ Writes, transfers and endings come from tool calls only.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from convgym.domains.customer_service.figures import dates, percentages, written_out
+from convgym.domains.customer_service.intentions import (
+    explains_on,
+    explains_why,
+    explains_word,
+    promises,
+    waits,
+)
+from convgym.domains.customer_service.moods import Around, awaited
 from convgym.domains.customer_service.refusals import (
     LATE,
-    Around,
-    awaited,
     comes_later,
     is_general,
     is_hedged,
@@ -30,10 +38,9 @@ from convgym.domains.customer_service.refusals import (
     refusal,
 )
 from convgym.domains.customer_service.reports import place_named, reported, unreported
-from convgym.domains.customer_service.world import MONTHS
 from convgym.language.understanding import Lexicon, Sentence
 
-__all__ = ["LATE", "STATUS", "UNLABELLED", "Claim", "lexicon", "read_speech"]
+__all__ = ["HARMLESS", "LATE", "STATUS", "UNLABELLED", "Claim", "lexicon", "read_speech"]
 
 LONGEST_CACHED = 1024
 REACH = 4
@@ -47,19 +54,30 @@ _AGAINST = {
     "address": ("already_shipped", LATE),
 }
 """The refusals that a question for a yes to that write contradicts."""
-UNLABELLED = ("jargon",)
-"""Acts that labelled replies leave out: how something is said, not what."""
+UNLABELLED = ("jargon", "chat", "locate")
+"""Acts that labelled replies leave out."""
+HARMLESS = frozenset(
+    "greet ask_intent apologise wait close explain ask(email) ask(postcode) ask(order) "
+    "ask(reason) ask(address) ask(more)".split()
+)
+"""Labels that carry no value and change nothing: what a reranker may propose."""
 STATUS = ("processing", "packed", "shipped", "delivered")
 """Names of the stages of an order, in their order."""
 
-_MONTH = {month.lower(): month for month in MONTHS}
-_MONTH.update({month.lower()[:3]: month for month in MONTHS})
+_IN_PASSING = frozenset("an a by via confirmation".split())
+_SETTLED = frozenset("matches match matched found works noted heres received".split())
 _MENTIONS = frozenset("thanks thank for this with".split())
 _GIVING = frozenset("take taking send sending bring ship accept give hand mail".split())
 _ABOUT = frozenset("about information know whether sure mention".split())
 _PERFECT = frozenset("has have been was were ive weve will".split())
 _SLOT_CUES = ("email", "postcode", "order_slot", "reason", "new_address", "address", "name_noun")
-_IMPERATIVES = frozenset("cancel return change update send redirect move switch refund".split())
+_IMPERATIVES = frozenset(
+    "cancel return change update send redirect move switch refund set create book open start "
+    "process register go proceed submit ready".split()
+)
+_SOFT = ("ask", "ask_intent")
+"""What an explanation only seems to say: "the e-mail helps me find your account"."""
+_DEMANDING = frozenset("please need needed required require must kindly provide let may could grateful would appreciate".split())
 _NOTED = frozenset("noted entered down".split())
 """Taken down, not yet done, where a question follows."""
 _NO_PROPOSAL = frozenset("did have has was were had what which why where who how when".split())
@@ -70,7 +88,8 @@ class Claim(NamedTuple):
     """One speech act with its value as it was said, not yet checked."""
 
     act: str
-    """greet, ask_intent, ask, inform, confirm, deny, offer, done, apologise, close, wait."""
+    """greet, ask_intent, ask, inform, confirm, deny, offer, done, promise, explain, apologise,
+    close, wait; and, not labelled, jargon, chat (filler) and locate (where the number is found)."""
     slot: str = ""
     value: str = ""
     """What is told; of an address that is asked about or done the place: "7 harbour view"."""
@@ -88,12 +107,28 @@ class Claim(NamedTuple):
 def lexicon() -> Lexicon:
     """The concepts of `cues.toml`, compiled."""
     path = files("convgym.domains.customer_service").joinpath("cues.toml")
-    return Lexicon(tomllib.loads(path.read_text(encoding="utf-8"))["concepts"])
+    cues = tomllib.loads(path.read_text(encoding="utf-8"))
+    return Lexicon(cues["concepts"], cues["marks"])
 
 
-def read_speech(text: str) -> tuple[Claim, ...]:
+class Reranker(Protocol):
+    """Proposes labels for a reply in which nothing was read (`convgym.language.reranker`)."""
+
+    def propose(self, text: str) -> Sequence[str]: ...
+
+
+def read_speech(text: str, reranker: Reranker | None = None) -> tuple[Claim, ...]:
     """The claims of a speech; short texts are remembered."""
-    return _cached(text) if len(text) <= LONGEST_CACHED else _read(text)
+    claims = _cached(text) if len(text) <= LONGEST_CACHED else _read(text)
+    if reranker is None or any(claim.act not in UNLABELLED for claim in claims):
+        return claims
+    labels = [label for label in reranker.propose(text) if label in HARMLESS]
+    return (*(_labelled(label) for label in labels), *claims)
+
+
+def _labelled(label: str) -> Claim:
+    act, _, slot = label.partition("(")
+    return Claim(act, slot.rstrip(")"))
 
 
 @lru_cache(maxsize=8192)
@@ -102,7 +137,7 @@ def _cached(text: str) -> tuple[Claim, ...]:
 
 
 def _read(text: str) -> tuple[Claim, ...]:
-    sentences = lexicon().read(text)
+    sentences = lexicon().read(written_out(text))
     claims: list[Claim] = []
     order = ""
     for sentence in sentences:
@@ -113,8 +148,13 @@ def _read(text: str) -> tuple[Claim, ...]:
         _read_sentence(sentence, before, sentences[place + 1 : place + 1 + REACH], order, claims)
     made_up = any(s.has("made_up") and not s.question for s in sentences)
     found = tuple(dict.fromkeys(_weighed(claims, made_up)))
-    if not found and any(s.has("wait", "verify") for s in sentences):
-        return (Claim("wait"),)
+    if not found:
+        if any(s.has("thanks_for") for s in sentences):
+            return (Claim("greet"),)
+        if any(s.has("verify", "filler") for s in sentences):
+            return (Claim("chat"),)
+    if any(s.has("jargon") for s in sentences):
+        found = (*found, Claim("jargon"))
     return found
 
 
@@ -128,8 +168,10 @@ def _mark_return(s: Sentence) -> None:
 
 def _weighed(claims: list[Claim], made_up: bool) -> list[Claim]:
     """Leave out what other claims of the same reply make nonsense of."""
+    needed = any(claim.act == "ask" and claim.slot != "more" for claim in claims)
     retry = any(claim.act == "ask" and claim.slot in ("email", "postcode") for claim in claims)
-    slots = {act: {c.slot for c in claims if c.act == act} for act in ("deny", "confirm", "offer")}
+    weighed = ("deny", "confirm", "offer", "promise", "done")
+    slots = {act: {c.slot for c in claims if c.act == act} for act in weighed}
     asked = [claim for claim in claims if claim.act == "confirm"]
     dropped = set()
     if retry:
@@ -140,6 +182,11 @@ def _weighed(claims: list[Claim], made_up: bool) -> list[Claim]:
         dropped |= {("confirm", write) for write in slots["confirm"]}  # a yes to which?
     if len(slots["offer"]) > MOST_OFFERS:
         dropped |= {("offer", offer) for offer in slots["offer"]}
+    for write in slots["promise"] - {"transfer"}:
+        if needed or write in slots["confirm"] | slots["done"] or len(slots["promise"]) > 2:
+            dropped.add(("promise", write))  # a readiness, or done by now
+    if "return" in slots["promise"] | slots["done"]:
+        dropped.add(("offer", "return_later"))
     for claim in claims:
         if claim.act == "undone":
             dropped |= {c[:2] for c in claims if _clash(c, claim, "done", (claim.slot,))}
@@ -166,9 +213,51 @@ def _clash(claim: Claim, other: Claim, act: str, slots: tuple[str, ...]) -> bool
 def _read_sentence(
     s: Sentence, before: Around, after: Around, order: str, out: list[Claim]
 ) -> None:
+    order, began = _order_named(s) or order, len(out)
+    _small_talk(s, before, out)
+    matter: list[Claim] = []
+    asking = False
+    if explains_word(s):
+        matter.append(Claim("explain"))
+    elif _tells_where(s):
+        matter += [Claim("ask", "order"), Claim("locate")]
+    elif not _is_listed(s, before):
+        _read_matter(s, before, after, order, matter)
+        asking = any(claim.act in _SOFT for claim in matter)
+        soft = len(matter) <= 1 and _DEMANDING.isdisjoint(s.tokens) if asking else not matter
+        if soft and explains_why(s):
+            matter = [Claim("explain")]
+        elif not asking and explains_on(s, bool(matter)):
+            matter.append(Claim("explain"))
+    if waits(s) and not (asking and "," not in s.tokens[: s.at("wait")[0]] and s.at("wait")[0] > 5):
+        out.append(Claim("wait"))
+    out += matter
+    if s.has("sorry") and not _leads_into_no(s, after, out[began:]):
+        out.append(Claim("apologise"))
+
+
+def _tells_where(s: Sentence) -> bool:
+    """Where the order number is found: "it is in your confirmation mail, it begins with a W"."""
+    if s.question or s.has("unable", "sorry", "email", "promise"):
+        return False
+    number = s.has("order_slot") or "number" in s.tokens
+    found = s.has("number_place")
+    return ("w" in s.tokens and (number or found)) or (number and found and not _requests(s))
+
+
+def _is_listed(s: Sentence, before: Around) -> bool:
+    """A reason to choose, below the question for it: "- Damaged"."""
+    if len(s.tokens) > 5 or s.question or not s.has("fault", "other", "reason_option"):
+        return False
+    return any(n.has("reason") and (_requests(n) or len(n.tokens) < 5) for n in before)
+
+
+def _read_matter(s: Sentence, before: Around, after: Around, order: str, out: list[Claim]) -> None:
+    """What a sentence asks, asserts, refuses, offers or promises."""
     unsure = is_hedged(s)
-    order = _order_named(s) or order
-    _small_talk(s, out)
+    if _asks_which_matter(s):
+        out.append(Claim("ask_intent"))
+        return
     asked = _asks(s, before, after, out)
     confirms = "" if asked else _confirms(s, before)
     if confirms:
@@ -177,15 +266,13 @@ def _read_sentence(
         out += [Claim("confirm", confirms, place, named) for named in orders]
     elif _asks_more(s):
         out.append(Claim("ask", "more"))
-    elif s.has("ask_intent") or (_requests(s) and s.has("matter") and not asked):
+    elif "reason" not in asked and _asks_intent(s, asked):
         out.append(Claim("ask_intent"))
     reason = ""
     if not (s.question or unsure or _conditional(s)):
         reason = refusal(s, [*reversed(before), *after])
         if reason:
             out.append(Claim("deny", reason, order=order))
-        elif s.has("sorry"):
-            out.append(Claim("apologise"))
         _tells_status(s, order, out)
         if not confirms:
             _tells_date(s, order, out)
@@ -197,10 +284,23 @@ def _read_sentence(
                 place = _place_meant(s, before) if write == "address" else ""
                 out.append(Claim("done", write, place, order))
         out += [Claim("undone", write, order=order) for write in unreported(s)]
-    elif s.has("sorry"):
-        out.append(Claim("apologise"))
+    if not confirms:
+        out += [Claim("promise", promise, order=order) for promise in promises(s, before)]
     if not (s.has("quote") or confirms):
         out += [Claim("offer", offer) for offer in offers(s, before, reason, _conditional(s))]
+
+
+def _leads_into_no(s: Sentence, after: Around, claims: list[Claim]) -> bool:
+    """A "sorry" that only leads into a refusal, or into not having understood."""
+    if s.near("negation", s.places["sorry"][0], 3):
+        return True
+    if any(claim.act == "deny" for claim in claims):
+        return True
+    for n in (s, *after[:1]) if s.joined else (s,):
+        lost = any(n.tokens[at - 1 : at] not in (["you"], ["youve"]) for at in n.at("not_found"))
+        if lost or n.has("unable"):
+            return True
+    return False
 
 
 def _place_meant(s: Sentence, before: Around) -> str:
@@ -234,9 +334,14 @@ def _short(s: Sentence) -> bool:
 # -- small talk ------------------------------------------------------------------------------------
 
 
-def _small_talk(s: Sentence, out: list[Claim]) -> None:
+_TIMES_OF_DAY = frozenset(("morning", "afternoon", "evening"))
+
+
+def _small_talk(s: Sentence, before: Around, out: list[Claim]) -> None:
     closes = any(not awaited(s, place) for place in s.at("bye")) or _wishes_well(s)
-    if s.has("hello") and not closes:
+    if s.has("hello") and not closes and not (before and before[-1].joined):
+        out.append(Claim("greet"))
+    elif s.tokens[0] in _TIMES_OF_DAY and (_short(s) or "here" in s.tokens[:6]):
         out.append(Claim("greet"))
     if closes:
         out.append(Claim("close"))
@@ -244,12 +349,33 @@ def _small_talk(s: Sentence, out: list[Claim]) -> None:
 
 def _wishes_well(s: Sentence) -> bool:
     """"Have a lovely day", but not "before you run off and enjoy your day"."""
+    if s.tokens[0] == "enjoy" and len(s.tokens) <= 6:
+        return True
+    if len(s.tokens) > 2 and any(
+        token == "enjoy" and s.tokens[at - 1] == "," and len(s.tokens) - at <= 5
+        for at, token in enumerate(s.tokens)
+    ):
+        return True
     wished = [w for w in s.at("wish") if not (s.near("negation", w, 3) or awaited(s, w))]
     return any(0 < place - w <= 6 for place in s.at("pleasant_time") for w in wished)
 
 
+_WONDERING = frozenset("how what whats which tell describe let whatever hear".split())
+
+
+def _asks_intent(s: Sentence, asked: list[str]) -> bool:
+    if s.has("ask_intent"):
+        wonders = not _WONDERING.isdisjoint(s.tokens) and not s.has("credit", "pickup", "return")
+        return s.question or s.has("request") or wonders
+    return _requests(s) and s.has("matter") and not asked
+
+
 def _asks_more(s: Sentence) -> bool:
-    if not s.has("other") or s.has("unable"):
+    if s.tokens == ["else"]:
+        return True
+    if not s.has("other") or s.has("unable", "reason"):
+        return False
+    if s.has("negation") and not (s.question or s.has("condition", "request")):
         return False
     trails = len(s.tokens) - s.at("other")[-1] <= 5
     return _requests(s) or _short(s) or trails or s.has("help")
@@ -262,18 +388,34 @@ def _requests(s: Sentence) -> bool:
 # -- questions -------------------------------------------------------------------------------------
 
 
-def _asks(s: Sentence, before: Around, after: Around, out: list[Claim]) -> bool:
+_TOPICS = ("cancel", "return", "address", "redirect", "track", "change_it", "something_else")
+
+
+def _asks_which_matter(s: Sentence) -> bool:
+    """"Is it about a return, a cancellation or something else?" """
+    if not s.question or "or" not in s.tokens or "keep" in s.tokens:
+        return False
+    if s.has("reason", "email", "postcode", "pickup", "credit", "confirm_yes"):
+        return False
+    named = {t.replace("cancelled", "cancel") for t in (*_TOPICS, "cancelled") if s.has(t)}
+    named = {"address" if t == "redirect" else t for t in named}
+    return len(named - {"change_it"} if "address" in named else named) >= 2
+
+
+def _asks(s: Sentence, before: Around, after: Around, out: list[Claim]) -> list[str]:
     """Requests for a slot; one listed under or above a request is requested too."""
     requested = _requests(s) or (s.leads and not after[0].has(*_SLOT_CUES))
     if not requested and len(s.tokens) <= 14 and _PERFECT.isdisjoint(s.tokens):
         requested = any(n.has("request") for n in (*before[-2:], *after[:2]))
     again = any(n.has("retry") and _requests(n) for n in after[:1])
     if not (requested or again or _short(s)):
-        return False
+        return []
     mismatch = s.has("verify", "claimed", "postcode") and s.has("failed", "unable")
     if mismatch and not (s.question or again):
-        return False
-    slots = [slot for slot in ("email", "postcode") if s.has(slot) and not _told_about(s, slot)]
+        return []
+    slots = [
+        slot for slot in ("email", "postcode") if s.has(slot) and (again or not _told_about(s, slot))
+    ]
     if requested and not s.has("unable") and _asks_reason(s):
         slots.append("reason")
     elif _asks_address(s, requested, before):
@@ -282,12 +424,19 @@ def _asks(s: Sentence, before: Around, after: Around, out: list[Claim]) -> bool:
         if _asks_order(s, requested):
             slots.append("order")
     out += [Claim("ask", slot) for slot in slots]
-    return bool(slots)
+    return slots
 
 
 def _told_about(s: Sentence, slot: str) -> bool:
     """A slot that is talked about, not asked for: "thanks for your email"."""
-    return not _requests(s) and s.word_before(_MENTIONS, s.at(slot)[0], 3)
+    if _requests(s):
+        return False
+    place = s.at(slot)[0]
+    if s.word_before(_MENTIONS, place, 3) or (slot != "order_slot" and s.has("next_paper")):
+        return True
+    if s.word_before(_IN_PASSING, place, 1) and s.tokens[place + 1 : place + 2] != ["address"]:
+        return True
+    return not _SETTLED.isdisjoint(s.tokens)
 
 
 def _asks_reason(s: Sentence) -> bool:
@@ -297,7 +446,12 @@ def _asks_reason(s: Sentence) -> bool:
 def _asks_address(s: Sentence, requested: bool, before: Around) -> bool:
     if place_named(s) or any(place_named(n) for n in before[-1:]):
         return False
-    if s.has("confirm", "confirm_question") and s.has("cancel", "return", "changed", "stored"):
+    if s.has("confirm", "confirm_question") and not s.has("new_address"):
+        if s.has("cancel", "return", "changed", "stored", "redirect"):
+            return False
+    if s.has("no_street", "pickup") or (s.has("not_found") and not s.question) or "account" in s.tokens:
+        return False
+    if not s.question and (not _SETTLED.isdisjoint(s.tokens) or promises(s, ())):
         return False
     if s.has("new_address"):
         return True
@@ -307,15 +461,50 @@ def _asks_address(s: Sentence, requested: bool, before: Around) -> bool:
 def _asks_order(s: Sentence, requested: bool) -> bool:
     named = len(_orders_named(s))
     if named:
-        return named > 1 and s.question and "or" in s.tokens
+        either = named > 1 and s.question and "or" in s.tokens
+        return either or (s.question and s.has("meaning_which"))
+    if s.question and (s.has("meaning_which") or _asks_either(s) or _asks_which(s)):
+        return not s.has("reason", "fault", "email", "postcode")
     if s.has("order_slot"):
+        at = s.at("order_slot")
+        if s.has("email", "postcode") and all(s.tokens[a : a + 2] == ["the", "one"] for a in at):
+            return False
         return not _told_about(s, "order_slot")
     return requested and s.has("order_noun") and s.has("name_noun") and not s.has("reason")
 
 
+_OTHER_KINDS = frozenset(
+    "email e mail address postcode reason day date issue way matter street town city zip name "
+    "country location place destination one option problem topic team mailbox account concern "
+    "is was means i we you would will can".split()
+)
+_BEFORE_WHICH = frozenset((",", "and", "so", "from", "about", "for", "in", "or", "ok", "okay"))
+
+
+def _asks_which(s: Sentence) -> bool:
+    """"Which lamp would you like to send back?" """
+    for at, token in enumerate(s.tokens[:-1]):
+        if token == "which" and s.tokens[at + 1] not in _OTHER_KINDS:
+            if not at or s.tokens[at - 1] in _BEFORE_WHICH:
+                return True
+    return False
+
+
+def _asks_either(s: Sentence) -> bool:
+    """"Is it the headphones or the kettle?" """
+    head, rest = tuple(s.tokens[:2]), s.tokens[2:]
+    if head not in (("is", "it"), ("was", "it"), ("is", "this"), ("is", "that")):
+        return False
+    ors = [at for at, token in enumerate(rest) if token == "or"]
+    return bool(ors) and rest[0] in _THE and rest[ors[0] + 1 : ors[0] + 2] != ["not"]
+
+
+_THE = frozenset(("the", "your", "about"))
+
+
 def _confirms(s: Sentence, before: Around) -> str:
     """The write that the customer is asked to say yes to; empty where none is."""
-    if not _proposes(s):
+    if not _proposes(s) or (not s.question and _goes_ahead(s)):
         return ""
     write = _write_named(s)
     for earlier in reversed(before):
@@ -323,8 +512,15 @@ def _confirms(s: Sentence, before: Around) -> str:
         if write or (done and reported(earlier, ())):
             break
         if not earlier.has("unable", "later", "reason", "pickup", "sequence"):
-            write = _write_named(earlier)
+            write = _write_named(earlier) or "".join(promises(earlier, ())[:1])
+            write = "" if write == "transfer" else write
     return "" if write == "return" and comes_later(s, before) else write
+
+
+def _goes_ahead(s: Sentence) -> bool:
+    """"I'll go ahead with the return" asks for nothing."""
+    ahead = all(s.tokens[at] == "go" for at in s.at("confirm"))
+    return ahead and "yes" not in s.tokens and bool(promises(s, ()))
 
 
 def _proposes(s: Sentence) -> bool:
@@ -351,6 +547,8 @@ def _write_named(s: Sentence) -> str:
             return "cancel"
     if place_named(s) or (s.has("address", "new_address") and s.has("changed", "stored")):
         return "address"
+    if s.has("redirect") and not any(s.near("negation", at, 4) for at in s.at("redirect")):
+        return "address"
     return "return" if s.has("return") else ""
 
 
@@ -374,32 +572,17 @@ def _subject(s: Sentence, place: int) -> str:
     return earlier[-1] if earlier else (named[0][1] if named else "")
 
 
-def _dates(s: Sentence) -> list[tuple[int, str]]:
-    """(place, "14 March") of each date, whichever way round it is written."""
-    found = []
-    tokens = s.tokens
-    for place, token in enumerate(tokens):
-        month = _MONTH.get(token)
-        if month is None:
-            continue
-        for at in (place - 1, place + 1, place - 2):
-            if at == place - 2 and tokens[place - 1] != "of":
-                continue
-            day = tokens[at].rstrip("stndrh") if 0 <= at < len(tokens) else ""
-            if day.isdecimal() and len(day) <= 2 and 1 <= int(day) <= 31:
-                found.append((place, f"{int(day)} {month}"))
-                break
-    return found
-
-
 def _tells_date(s: Sentence, order: str, out: list[Claim]) -> None:
     """A date is that of the delivery, unless something else is dated."""
-    if s.has("placed", "window"):
+    if s.has("placed"):
         return
-    if not s.has("arrival", "delivered") and s.has("return", "refund", "changed", *STATUS):
+    strange = ("return", "refund", "changed", "cancel", "cancelled", *STATUS)
+    if not s.has("arrival", "delivered") and s.has(*strange):
         return
-    for place, date in _dates(s):
+    for place, date in dates(s.tokens):
         delivered = s.at("delivered")
+        if s.has("window") and not any(at < place <= at + 4 for at in delivered):
+            continue
         if any(s.near("negation", at, 4) and at < place <= at + 4 for at in delivered):
             continue
         if any(s.near(stage, place, 3) for stage in STATUS[:3]) and s.has("delivered"):
@@ -409,18 +592,15 @@ def _tells_date(s: Sentence, order: str, out: list[Claim]) -> None:
 
 
 def _tells_terms(s: Sentence, before: Around, out: list[Claim]) -> None:
-    about_fee = s.has("fee") or (_short(s) and any(n.has("fee") for n in before[-1:]))
+    about_fee = s.has("fee", "fee_verb") or (_short(s) and any(n.has("fee") for n in before[-1:]))
+    percents = percentages(s.tokens) if about_fee else []
     charged = [
-        Claim("inform", "fee", str(int(token)))
-        for place, token in enumerate(s.tokens)
-        if token.isdecimal()
-        and len(token) <= 3
-        and s.tokens[place + 1 : place + 2] in (["%"], ["percent"])
-        and about_fee
-        and not s.near("negation", place, 3)
+        Claim("inform", "fee", str(percent))
+        for place, percent in percents
+        if not (s.near("negation", place, 3) or _is_lifted(s, place))
     ]
     out += charged
-    if not charged and (s.has("no_fee") or _fee_denied(s)):
+    if not charged and (s.has("no_fee") or (s.has("fee") and _fee_denied(s))):
         out.append(Claim("inform", "fee", "0"))
     ways = s.at("original", "credit")
     if s.has("original") and s.has("credit") and "or" in s.tokens[min(ways) : max(ways)]:
@@ -431,9 +611,18 @@ def _tells_terms(s: Sentence, before: Around, out: list[Claim]) -> None:
             continue
         if channel == "credit" and offers_credit(s, before):
             continue
-        if channel == "original" and s.has("fee", "no_fee") and not s.has("refund"):
+        if channel == "original" and s.has("fee", "no_fee") and not s.has("refund", "going_back"):
             continue  # "15% of what you originally paid"
         out.append(Claim("inform", "channel", channel))
+
+
+def _is_lifted(s: Sentence, place: int) -> bool:
+    """"You asked about the 10% fee: that won't apply here." """
+    denied = [at for at in s.at("negation") if place < at <= place + 6]
+    return any(not _APPLYING.isdisjoint(s.tokens[at + 1 : at + 3]) for at in denied)
+
+
+_APPLYING = frozenset("apply applies charged due be needed".split())
 
 
 def _fee_denied(s: Sentence) -> bool:

@@ -90,6 +90,11 @@ def act_value(shop: World, task: Task, name: str) -> str:
     return name.removeprefix("inform_reason_") if name.startswith("inform_reason_") else ""
 
 
+def goal_values(shop: World, task: Task) -> dict[str, str]:
+    """Every value that this customer can state, by act."""
+    return {name: value(shop, task) for name, value in _VALUES.items()}
+
+
 _VALUE_OF = {"inform_placed": "date"}
 
 

@@ -1,6 +1,7 @@
-"""Days of the year as people write them, brought to one shape: "14 March".
+"""Days of the year and percentages as people write them, brought to one shape.
 
-    14 March · March 14th · Mar. 14, 2025 · the 14th of March · 2025-03-14 · 25/3 (not 4/3)
+    14 March: March 14th · Mar. 14, 2025 · the 14th of March · 2025-03-14 · 25/3 (but not 4/3)
+    15:       15% · 15 percent · fifteen per cent
 """
 
 from __future__ import annotations
@@ -57,3 +58,34 @@ def dates(tokens: Sequence[str]) -> list[tuple[int, str]]:
                 found.append((place, f"{int(day)} {month}"))
                 break
     return found
+
+
+_SMALL = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen seventeen eighteen nineteen"
+).split()
+_NUMBER = {word: number for number, word in enumerate(_SMALL)}
+_NUMBER.update(zip("twenty thirty forty fifty sixty".split(), range(20, 70, 10), strict=True))
+
+
+def percentages(tokens: Sequence[str]) -> list[tuple[int, int]]:
+    """(place, percent) of each whole percentage."""
+    found = []
+    for place, token in enumerate(tokens):
+        per = token == "per" and tokens[place + 1 : place + 2] == ["cent"]
+        if place and (token in ("%", "percent", "pct") or per):
+            percent = _whole(tokens, place - 1)
+            if percent >= 0:
+                found.append((place - 1, percent))
+    return found
+
+
+def _whole(tokens: Sequence[str], place: int) -> int:
+    """The number that ends at `place`, in digits or words; -1 where there is none."""
+    token = tokens[place]
+    if token.isdecimal() and len(token) <= 3:
+        return int(token)
+    number = _NUMBER.get(token, -1)
+    if 0 < number < 10 and place and _NUMBER.get(tokens[place - 1], 0) >= 20:
+        return _NUMBER[tokens[place - 1]] + number
+    return number

@@ -1,0 +1,115 @@
+"""The commands of `convgym` and their options; what they do stands in a file of its own each.
+
+Exit codes: 0 done, 1 failed, 2 a mistake in what was asked for, said in one sentence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed
+from typing import Annotated, Any
+
+import typer
+
+import convgym.envs.registration as registration
+from convgym.errors import ConvGymError, InvalidConfiguration
+
+app = typer.Typer(
+    help="Conversations as reinforcement-learning environments.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+BAD_USAGE = 2
+
+
+class Side(str, Enum):
+    """Whom a person plays."""
+
+    agent = "agent"
+    user = "user"
+
+
+@app.callback()
+def commands() -> None:
+    """Conversations as reinforcement-learning environments."""
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    try:
+        typer.echo(f"convgym {installed('convgym')}")
+    except PackageNotFoundError:
+        typer.echo("convgym (not installed; running from its source)")
+
+
+@app.command()
+def play(
+    env_id: Annotated[
+        str, typer.Argument(help="Which environment.")
+    ] = next(iter(registration.ENVIRONMENTS)),
+    side: Annotated[
+        Side, typer.Option("--as", help="Whom you play.")
+    ] = Side.agent,
+    seed: Annotated[int, typer.Option(min=0, help="Of task, customer and wording.")] = 0,
+    split: Annotated[str, typer.Option(help="train, validation or test.")] = "train",
+    task_id: Annotated[str | None, typer.Option(help="One task, such as test-17.")] = None,
+    topic: Annotated[str | None, typer.Option(help="What the customer wants.")] = None,
+    persona: Annotated[
+        str | None, typer.Option(help="A built-in persona, or JSON of traits.")
+    ] = None,
+    difficulty: Annotated[float | None, typer.Option(help="From 0 to 1.")] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(help="Who answers you as a user: planner, oracle, slot-filling, keyword."),
+    ] = None,
+) -> None:
+    """Talk with a simulated customer as the agent, or with a scripted agent as the customer."""
+    from convgym.cli import play as playing  # what it needs takes a second to load
+    from convgym.simulator import SimulatorConfig
+
+    with _mistakes():
+        given: dict[str, Any] = {
+            "env_id": env_id,
+            "split": split,
+            "task_id": task_id,
+            "topic": topic,
+            "persona": _json_or_name(persona),
+            "difficulty": difficulty,
+            "seed": seed,
+            "reward": "graded",
+        }
+        config = SimulatorConfig(**given)
+        if side is Side.agent:
+            if agent is not None:
+                raise InvalidConfiguration("--agent says who answers you, and needs --as user")
+            playing.as_agent(config, playing.Screen())
+        else:
+            playing.as_user(config, playing.Screen(), agent or "planner")
+
+
+def _json_or_name(persona: str | None) -> Any:
+    if persona is None or not persona.lstrip().startswith("{"):
+        return persona
+    try:
+        return json.loads(persona)
+    except ValueError:
+        raise InvalidConfiguration(
+            f"--persona={persona[:40]!r} is no JSON; write traits as '{{\"patience\": 0.9}}'"
+        ) from None
+
+
+@contextmanager
+def _mistakes() -> Iterator[None]:
+    """One sentence and exit code 2 for what ConvGym refuses."""
+    try:
+        yield
+    except ConvGymError as error:
+        typer.echo(f"convgym: {error}", err=True)
+        raise typer.Exit(BAD_USAGE) from None

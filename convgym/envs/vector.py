@@ -1,0 +1,90 @@
+"""Many conversations stepped together, with their words written at once.
+
+    actions ─► prepare each row ─► requests ─► writer, one call ─► supply ─► step each row
+
+What it returns is what `gymnasium.vector.SyncVectorEnv` returns for the same seeds; only a writer
+is asked for all rows of a step in one call, so that rows wait for an endpoint together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.vector import SyncVectorEnv
+from gymnasium.vector.utils import iterate
+
+from convgym.envs.conversation_env import ConversationEnv
+from convgym.envs.customer_service import CustomerServiceEnv
+from convgym.language.writing import WriteRequest
+
+
+class ConversationVectorEnv(SyncVectorEnv):
+    """`SyncVectorEnv` over conversations. In same-step autoreset, openings are written singly."""
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin all episodes, or those of `options["reset_mask"]`; openings are written at once."""
+        seeds: Sequence[int | None]
+        if seed is None or isinstance(seed, int):
+            seeds = [None if seed is None else seed + row for row in range(self.num_envs)]
+        else:
+            seeds = seed
+        rest = dict(options or {})
+        mask = rest.pop("reset_mask", None)
+        requests = [
+            env.prepare_reset(seed=one, options=rest or None)
+            if mask is None or mask[row]
+            else None
+            for row, (env, one) in enumerate(zip(self._rows(), seeds, strict=True))
+        ]
+        self._write(requests)
+        return super().reset(seed=seed, options=options)
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """One step of every row; the words of all rows are written at once."""
+        each = tuple(iterate(self.action_space, actions))
+        requests = [
+            env.prepare_reset() if self._begins(row) else env.prepare(action)
+            for row, (env, action) in enumerate(zip(self._rows(), each, strict=True))
+        ]
+        self._write(requests)
+        return super().step(each if isinstance(actions, tuple) else actions)
+
+    def _begins(self, row: int) -> bool:
+        """Whether this row is reset instead of stepped, as next-step autoreset does."""
+        mode = getattr(self, "autoreset_mode", None)  # gymnasium 1.0 knows next-step only
+        return bool(self._autoreset_envs[row]) and (mode is None or mode.name == "NEXT_STEP")
+
+    def _rows(self) -> list[ConversationEnv]:
+        rows = [env.unwrapped for env in self.envs]
+        assert all(isinstance(row, ConversationEnv) for row in rows)
+        return rows  # type: ignore[return-value]
+
+    def _write(self, requests: Sequence[WriteRequest | None]) -> None:
+        rows = self._rows()
+        asked = [row for row, request in enumerate(requests) if request is not None]
+        if not asked:
+            return
+        wanted = [request for request in requests if request is not None]
+        for row, written in zip(asked, rows[0].write(wanted), strict=True):
+            rows[row].supply(written)
+
+
+def customer_service(num_envs: int = 1, **keywords: Any) -> ConversationVectorEnv:
+    """The vector entry point of `ConvGym/CustomerService-v0`; keywords are the environment's.
+
+    `autoreset_mode` goes to the vector environment, where gymnasium knows it.
+    """
+    vector = {key: keywords.pop(key) for key in ("autoreset_mode",) if key in keywords}
+
+    def make() -> gym.Env[Any, Any]:
+        return CustomerServiceEnv(**keywords)
+
+    makers: list[Callable[[], gym.Env[Any, Any]]] = [make] * num_envs
+    return ConversationVectorEnv(makers, **vector)

@@ -1,0 +1,360 @@
+"""The simulator for people: a whole conversation in one call, or a customer to talk to.
+
+    SimulatorConfig ─► gym.make ─► environment ─┬─► ConversationSimulator: an agent plays it
+                                                └─► UserSimulator: you are the agent
+
+    simulator = ConversationSimulator(SimulatorConfig(persona="busy_professional"))
+    for message in simulator.generate_conversation(seed=7).messages:
+        print(message.role, message.content)
+
+Both are thin over the registered environment, which does every step: the same seed gives the
+same words as `gym.make(...).reset(seed=seed)` and the same replies.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import gymnasium as gym
+
+import convgym.envs.registration as registration
+from convgym.conversation import Conversation, Message
+from convgym.engine.tasks import parse_task_id
+from convgym.errors import InvalidConfiguration
+from convgym.evaluation.rollout import Rollout, play
+from convgym.policies.policy import ActPolicy, Policy
+from convgym.policies.rendered import RenderedPolicy
+from convgym.policies.scripted import PlannerPolicy
+from convgym.randomization.scenarios import Scenario
+from convgym.users.persona import Persona
+
+Agent = Policy | Callable[[list[dict[str, str]]], str]
+"""A policy; or a function from `[{"role", "content"}, …]`, policy and tools first, to a reply."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatorConfig:
+    """What is simulated; the fields below `env_id` are the environment's keywords.
+
+    Bad values fail where the environment is made, with its sentence.
+    """
+
+    env_id: str = "ConvGym/CustomerService-v0"
+    """The domain, as a registered environment."""
+    split: str = "train"
+    """`train`, `validation` or `test`."""
+    task_id: str | None = None
+    """One task for every conversation; None draws them."""
+    topic: str | None = None
+    """What the customer wants; None draws it."""
+    difficulty: float | None = None
+    """From 0 to 1; None draws from all tasks alike."""
+    persona: Any = None
+    """A Persona, a name, or a mapping of traits; None draws one."""
+    style: Any = None
+    """How the customer writes: a name or a mapping; None is as the persona does."""
+    response_diversity: float = 1.0
+    """How many of the fitting wordings are used."""
+    realism: float = 0.0
+    """0 templates, 0.5 retrieved turns, above it a writer."""
+    writer: Any = None
+    """A callable that words the customer's turns, for realism above 0.5."""
+    user: Any = None
+    """A fitted user's path, or a language model that plays the customer whole."""
+    phrases: str = "train"
+    """The customer's wordings: `train` or `held_out`."""
+    reward: str = "success"
+    """`success`, `graded` or `milestones`."""
+    max_turns: int = 30
+    """Agent turns after which a conversation is cut off."""
+    seed: int = 0
+    """Of the first conversation; the following ones take the numbers after it."""
+
+    def make(self) -> gym.Env[Any, Any]:
+        """The environment, with `dict` observations and text actions."""
+        registration.register_envs()
+        if not (isinstance(self.seed, int) and self.seed >= 0):
+            raise InvalidConfiguration(f"seed={self.seed!r}; it must be a whole number from 0")
+        known = registration.ENVIRONMENTS
+        if self.env_id not in gym.registry:
+            raise InvalidConfiguration(
+                f"no environment is called {self.env_id!r}; there are {', '.join(known)}"
+            )
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        keywords = {k: v for k, v in given.items() if k not in ("env_id", "seed")}
+        return gym.make(
+            self.env_id, disable_env_checker=True, observation="dict", action="text", **keywords
+        )
+
+
+# -- whole conversations ---------------------------------------------------------------------------
+
+
+class ConversationSimulator:
+    """Lets an agent talk with simulated customers; each conversation is one seeded episode."""
+
+    def __init__(self, config: SimulatorConfig | None = None) -> None:
+        self.config = config or SimulatorConfig()
+        self.env = self.config.make()
+        self._next = self.config.seed
+
+    def generate_conversation(
+        self,
+        scenario: Scenario | Mapping[str, Any] | str | None = None,
+        persona: Any = None,
+        agent: Agent | None = None,
+        seed: int | None = None,
+    ) -> Conversation:
+        """One conversation; what is not given is drawn from the seed.
+
+        `scenario`: a Scenario or its dict, replayed with its task, customer and first words; a
+        scenario's id `"train-17/3"`, which leaves the persona open; or a task's, `"train-17"`.
+        `persona` overrides that of the scenario and of the configuration. `agent`: a policy, or a
+        function from messages to a reply; without one a scripted planner that speaks. `seed`:
+        without one, the configuration's for the first conversation and one more for each after it.
+
+        Raises InvalidConfiguration for a scenario or a persona that there is not.
+        """
+        if seed is None:
+            seed = self._next
+            self._next += 1
+        options = scenario_options(scenario)
+        if persona is not None:
+            options["persona"] = persona
+        policy = policy_of(agent, lambda: str(self.env.get_wrapper_attr("system_prompt")))
+        return conversation_of(play(self.env, policy, seed=seed, options=options), policy.name)
+
+    def generate_conversations(
+        self, n: int, seed: int | None = None, **given: Any
+    ) -> Iterator[Conversation]:
+        """`n` conversations, one after the other; `given` as for `generate_conversation`."""
+        for index in range(n):
+            yield self.generate_conversation(seed=None if seed is None else seed + index, **given)
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.env.close()
+
+
+def scenario_options(scenario: Scenario | Mapping[str, Any] | str | None) -> dict[str, Any]:
+    """The reset options that play a scenario; raises InvalidConfiguration where there are none."""
+    if scenario is None:
+        return {}
+    if isinstance(scenario, Scenario):
+        return scenario.options()
+    persona: Any = None
+    if isinstance(scenario, Mapping):
+        persona, scenario = scenario.get("persona"), scenario.get("id", scenario.get("task_id"))
+    task_id, slash, seed = scenario.partition("/") if isinstance(scenario, str) else ("", "", "")
+    if not task_id or (slash and not (seed.isascii() and seed.isdigit())):
+        raise InvalidConfiguration(
+            f"scenario={str(scenario)[:40]!r} is no scenario; give a Scenario, its dict, its id "
+            "such as 'train-17/3', or a task's id such as 'train-17'"
+        )
+    parse_task_id(task_id)
+    options: dict[str, Any] = {"task_id": task_id}
+    if slash:
+        options |= {"user_seed": int(seed), "wording_seed": int(seed)}
+    return options | ({"persona": dict(persona)} if persona else {})
+
+
+def conversation_of(rollout: Rollout, agent: str = "") -> Conversation:
+    """A kept rollout on `dict` observations as messages.
+
+    In one step come the agent's reply, with the step's reward, what its tool calls returned, and
+    the customer's answer, with its acts as (act, value).
+    """
+    messages: list[Message] = []
+    rewards = [None, *rollout.rewards]
+    actions = [None, *rollout.actions]
+    steps = zip(rollout.observations, rollout.infos, actions, rewards, strict=True)
+    for observation, info, action, reward in steps:
+        if action is not None:
+            messages.append(Message("assistant", str(action), reward))
+        if observation["tool_results"]:
+            messages.append(Message("tool", observation["tool_results"]))
+        if observation["message"]:
+            acts = json.loads(info["user_acts"])
+            said = tuple(tuple(str(part) for part in act.values()) for act in acts)
+            messages.append(Message("user", observation["message"], acts=said))
+    info = rollout.final_info
+    metadata = {
+        "task_id": info["task_id"],
+        "split": info["split"],
+        "seed": rollout.seed,
+        "agent": agent,
+        "turns": info["turn"],
+        "success": info["success"],
+        "failure_reason": info["failure_reason"],
+        "terminated": rollout.terminated,
+        "truncated": rollout.truncated,
+        "violations": info["violations"],
+        "errors": info["errors"],
+        "reward_terms": json.loads(info["reward_terms"]),
+        "user_log_prob": sum(each["user_log_prob"] for each in rollout.infos),
+        "oracle_length": info["oracle_length"],
+    }
+    name = f"{info['task_id']}/{rollout.seed}"
+    return Conversation(name, tuple(messages), rollout.return_, metadata)
+
+
+# -- agents ----------------------------------------------------------------------------------------
+
+
+def policy_of(agent: Agent | None, system: Callable[[], str]) -> Policy:
+    """Any agent as a policy that answers `dict` observations in text.
+
+    `system` gives policy and tools of the running episode, for a function.
+    """
+    if agent is None:
+        agent = PlannerPolicy()
+    if isinstance(agent, ActPolicy):
+        return RenderedPolicy(agent)
+    if hasattr(agent, "predict"):
+        return agent
+    if callable(agent):
+        return _Function(agent, system)
+    raise InvalidConfiguration(
+        f"agent={agent!r} is neither a policy nor a function from messages to a reply"
+    )
+
+
+class _Function:
+    """A function from messages to a reply as a policy that remembers the conversation."""
+
+    def __init__(
+        self, function: Callable[[list[dict[str, str]]], str], system: Callable[[], str]
+    ) -> None:
+        self.name = str(getattr(function, "__name__", "function"))
+        self._function, self._system = function, system
+        self._messages: list[dict[str, str]] = []
+
+    def reset(self, seed: int) -> None:
+        """A new conversation."""
+        self._messages = [{"role": "system", "content": self._system()}]
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+        action_masks: Any = None,
+    ) -> tuple[str, Any]:
+        """What the function replies to all that was said."""
+        for role, key in (("tool", "tool_results"), ("user", "message")):
+            if observation[key]:
+                self._messages.append({"role": role, "content": observation[key]})
+        reply = self._function([dict(message) for message in self._messages])
+        self._messages.append({"role": "assistant", "content": reply})
+        return reply, state
+
+
+# -- a customer to talk to -------------------------------------------------------------------------
+
+
+class UserSimulator:
+    """A simulated customer who answers the agent's messages, one at a time.
+
+        customer = UserSimulator(persona="frustrated_novice", topic="cancel", seed=7)
+        print(customer.open())
+        print(customer.respond(None, "Hello, may I have your e-mail address?"))
+
+    The customer keeps what was said; `settings` are further fields of SimulatorConfig.
+    """
+
+    def __init__(
+        self,
+        persona: Persona | str | Mapping[str, Any] | None = None,
+        topic: str | None = None,
+        style: Any = None,
+        seed: int = 0,
+        **settings: Any,
+    ) -> None:
+        unknown = set(settings) - {field.name for field in fields(SimulatorConfig)}
+        if unknown:
+            raise InvalidConfiguration(
+                f"UserSimulator has no {min(unknown)!r}; it takes the fields of SimulatorConfig"
+            )
+        given = {"persona": persona, "topic": topic, "style": style, "seed": seed}
+        self.config = SimulatorConfig(**given, **settings)
+        self.env = self.config.make()
+        self.info: dict[str, Any] = {}
+        """The environment's info of the newest message."""
+        self.reward = 0.0
+        """The sum of the rewards so far."""
+        self.done = False
+        """Whether the conversation has ended."""
+        self._seed = self.config.seed
+        self._said: list[tuple[str, str]] = []
+
+    def reset(self, seed: int | None = None) -> None:
+        """Forget the conversation; the next `open` begins that of `seed`, or the same again."""
+        if seed is not None:
+            self._seed = seed
+        self._said, self.info, self.done, self.reward = [], {}, False, 0.0
+
+    def open(self) -> str:
+        """The customer's first message; asked twice, the same."""
+        if not self._said:
+            observation, self.info = self.env.reset(seed=self._seed)
+            self._said = [("user", observation["message"])]
+        return self._said[0][1]
+
+    def respond(self, history: Sequence[Any] | None, agent_message: str) -> str:
+        """What the customer answers to `agent_message`.
+
+        `history` is not needed and may be None: what was said so far, oldest first, as texts,
+        (role, text), `{"role", "content"}` or Message, with or without tool results. It is
+        compared with what was really said, because nobody can be made to have said something else.
+
+        A message of tool calls alone keeps the floor: the answer is "", and what the tools
+        returned is `info["tool_results"]`.
+
+        Raises InvalidConfiguration for another history, and once the conversation has ended.
+        """
+        self.open()
+        if self.done:
+            raise InvalidConfiguration("this conversation has ended; call reset, then open")
+        if history is not None:
+            self._agrees(history)
+        observation, reward, terminated, truncated, self.info = self.env.step(agent_message)
+        self.done, self.reward = terminated or truncated, self.reward + float(reward)
+        answer = str(observation["message"])
+        self._said += [("assistant", agent_message), ("user", answer)]
+        return answer
+
+    def _agrees(self, history: Sequence[Any]) -> None:
+        given = [said for said in map(_said, history) if said[0] not in ("tool", "system")]
+        given = [said for said in given if said[1]]
+        real = [said for said in self._said if said[1]]
+        for place, (was, claimed) in enumerate(zip(real, given, strict=False)):
+            if claimed[1] != was[1] or claimed[0] not in ("", was[0]):
+                raise InvalidConfiguration(
+                    f"the history's message {place} is {claimed[1][:40]!r}, but {was[1][:40]!r} "
+                    f"was said by the {was[0]}; pass None, or what was said"
+                )
+        if len(given) != len(real):
+            raise InvalidConfiguration(
+                f"the history has {len(given)} messages, but {len(real)} were said; pass None, or "
+                "what was said before this reply"
+            )
+
+
+def _said(message: Any) -> tuple[str, str]:
+    """(role, text) of a message in any of the usual forms; role "" where it names none."""
+    if isinstance(message, str):
+        return "", message
+    if isinstance(message, Message):
+        return message.role, message.content
+    if isinstance(message, Mapping):
+        return str(message.get("role", "")), str(message.get("content", ""))
+    if isinstance(message, Sequence) and len(message) == 2:
+        return str(message[0]), str(message[1])
+    raise InvalidConfiguration(
+        f"the history has {str(message)[:40]!r}; a message is a text, (role, text), "
+        '{"role", "content"} or a Message'
+    )

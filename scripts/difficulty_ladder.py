@@ -1,0 +1,84 @@
+"""Success of the scripted policies at each difficulty, and with each built-in persona.
+
+    python scripts/difficulty_ladder.py [--episodes 400] [--split test] [--seed 0]
+
+Exit code 1 where the planner's success does not fall from each level to the next, or a policy
+does better than the next one of the ladder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import gymnasium as gym
+
+import convgym  # noqa: F401  registers the environments
+from convgym.evaluation.evaluate import Evaluation, evaluate
+from convgym.policies.scripted import LADDER, PlannerPolicy
+from convgym.users.persona import BUILT_IN
+
+ENVIRONMENT = "ConvGym/CustomerService-v0"
+LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
+NAMES = tuple(policy.name for policy in LADDER)
+
+
+def ladder(
+    options: Mapping[str, Any], episodes: int, split: str, seed: int
+) -> dict[str, Evaluation]:
+    """Every scripted policy under the same reset options, by name."""
+    env = gym.make(ENVIRONMENT, observation="features", action="act", disable_env_checker=True)
+    return {
+        policy.name: evaluate(
+            policy(), env, episodes=episodes, seed=seed, split=split, options=options
+        )
+        for policy in LADDER
+    }
+
+
+def ordered(scores: Mapping[str, Evaluation]) -> bool:
+    """Whether no policy does better than the next one."""
+    successes = [scores[name].success for name in NAMES]
+    return successes == sorted(successes)
+
+
+def _row(title: str, scores: Mapping[str, Evaluation]) -> str:
+    cells = []
+    for name in NAMES:
+        low, high = scores[name].success_interval
+        cells.append(f"{scores[name].success:.3f} [{low:.3f}, {high:.3f}]")
+    return f"| {title} | {' | '.join(cells)} |"
+
+
+def main() -> int:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--episodes", type=int, default=400)
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    given = (arguments.episodes, arguments.split, arguments.seed)
+
+    print(f"| difficulty | {' | '.join(NAMES)} |")
+    print("|---" * (len(NAMES) + 1) + "|")
+    planner, right = [], True
+    for level in LEVELS:
+        scores = ladder({"difficulty": level}, *given)
+        print(_row(str(level), scores), flush=True)
+        right &= ordered(scores)
+        planner.append(scores[PlannerPolicy.name].success)
+    right &= all(easier > harder for easier, harder in pairwise(planner))
+    print(f"\n| persona | {' | '.join(NAMES)} |")
+    print("|---" * (len(NAMES) + 1) + "|")
+    for persona in BUILT_IN:
+        scores = ladder({"persona": persona}, *given)
+        print(_row(persona, scores), flush=True)
+        right &= ordered(scores)
+    return int(not right)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,352 @@
+"""What holds of the simulated user in every conversation: with whomever, about whatever.
+
+A conversation is drawn whole: a task, a persona, a key, and an agent that does what the oracle
+does, or a random legal act in some of its turns, or in all.
+"""
+
+import math
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from convgym.domains.customer_service import cells
+from convgym.domains.customer_service.desk import CustomerServiceDesk, knowledge
+from convgym.domains.customer_service.rules import OFFERS
+from convgym.domains.customer_service.tasks import draw_task
+from convgym.domains.customer_service.vocabulary import ACTIONS, USER_ACTS, U
+from convgym.engine import acts
+from convgym.engine.actions import Action
+from convgym.engine.acts import UserTurn
+from convgym.engine.engine import Engine
+from convgym.engine.episode import Episode
+from convgym.engine.keys import POLICY, child, draw
+from convgym.engine.rules import ALLOW, REFUSE
+from convgym.policies.scripted import OraclePolicy, Sight
+from convgym.users.agenda import LONG_WAIT, MOST_DISPUTES, NOTHING, SURE, AgendaUser
+from convgym.users.decisions import (
+    GRACE,
+    LEAVE,
+    LOG_UNIT,
+    MOST_BOTHER,
+    POINTS,
+    SIGMOID,
+    DecisionModel,
+    row_of,
+)
+from convgym.users.persona import HUNDRED, TRAITS, Levels, draw_levels
+
+DESK, USER, ORACLE = CustomerServiceDesk(), AgendaUser(U), OraclePolicy()
+SCALES = np.array([DESK.scales.get(name, 1.0) for name in DESK.layout])
+LEAVING = [ACTIONS[name] for name in ("transfer_to_human", "end_conversation")]
+IS_TOOL = np.array([action.kind >= acts.FIRST_TOOL for action in ACTIONS.actions])
+MAX_TURNS = 30
+BREAKING = {acts.ASK_MORE, acts.CLOSE, acts.TELL, acts.ASK_INTENT}
+EIGHTHS = 8
+WILD = (0, 1, 2, 4, 7, EIGHTHS)
+
+
+class Talk(NamedTuple):
+    """All that a conversation is made from."""
+
+    split: str
+    number: int
+    persona: Levels
+    key: int
+    wild: int
+    """Eighths of the agent's turns that are random."""
+    busy: bool
+    """Those are tools alone."""
+
+
+class Step(NamedTuple):
+    """One act of the agent with the user's answer, if the act was speech."""
+
+    before: Episode
+    action: Action
+    after: Episode
+    answer: UserTurn | None
+
+
+TALKS = st.builds(
+    Talk,
+    st.sampled_from(("train", "validation", "test")),
+    st.integers(0, 1999),
+    st.tuples(*[st.integers(0, HUNDRED)] * len(TRAITS)),
+    st.integers(0, 2**64 - 1),
+    st.sampled_from(WILD),
+    st.booleans(),
+)
+thorough = settings(
+    max_examples=500, deadline=None, derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)  # fmt: skip
+
+
+def opened(talk: Talk, user: AgendaUser = USER) -> tuple[Episode, Engine]:
+    episode = Episode(draw_task(talk.split, talk.number), talk.key, 0, DESK.layout.row())
+    engine = Engine(DESK, user, MAX_TURNS)
+    DESK.open(episode, talk.persona)
+    engine.open(episode)
+    return episode, engine
+
+
+def next_act(talk: Talk, episode: Episode) -> int:
+    """The oracle's act, or a random legal one that stays on the line."""
+    row = np.frombuffer(bytes(episode.belief), np.uint8)
+    mask = ACTIONS.mask(row)
+    drawn = draw(talk.key, POLICY, episode.turn, 0)
+    if drawn % EIGHTHS >= talk.wild:
+        return ACTIONS[ORACLE.choose(Sight(row * SCALES))]
+    mask[LEAVING] = 0
+    if talk.busy and (mask & IS_TOOL).any():
+        mask &= IS_TOOL
+    legal = np.flatnonzero(mask)
+    return int(legal[(drawn // EIGHTHS) % len(legal)])
+
+
+def steps_of(talk: Talk, user: AgendaUser = USER) -> list[Step]:
+    """The whole conversation after its opening."""
+    episode, engine = opened(talk, user)
+    steps = []
+    while not episode.end:
+        before, number = episode.snapshot(), next_act(talk, episode)
+        engine.apply(episode, DESK.turn(episode, number))
+        steps.append(Step(before, ACTIONS.actions[number], episode.snapshot(), episode.user_turn))
+    return steps
+
+
+def turns_of(talk: Talk, user: AgendaUser = USER) -> list[UserTurn]:
+    opening, _ = opened(talk, user)
+    return [opening.user_turn, *(step.answer for step in steps_of(talk, user) if step.answer)]
+
+
+def answered(steps: list[Step]) -> list[Step]:
+    return [step for step in steps if step.answer]
+
+
+def says(step: Step, act: str) -> bool:
+    return step.answer is not None and U[act] in step.answer.acts
+
+
+# -- what it says ----------------------------------------------------------------------------------
+
+
+@thorough
+@given(TALKS)
+def test_it_states_nothing_but_what_it_knows(talk):
+    """Values stand in its ladders; a slip comes first and once, then it goes down rung by rung."""
+    known = knowledge(draw_task(talk.split, talk.number))
+    said = [act for turn in turns_of(talk) for act in turn.acts]
+    values = {act for act in said if USER_ACTS[act].startswith("inform_")}
+    assert values <= {act for ladder in known.ladders for act in ladder} | {*known.misremembered}
+    assert {act for act in said if USER_ACTS[act].startswith("request_")} <= {known.request}
+    for ladder, slip in zip(known.ladders, known.misremembered, strict=True):
+        own = [act for act in said if act in ladder or act == slip]
+        if slip in own and slip not in ladder:
+            assert own.index(slip) == 0 and own.count(slip) == 1
+            own = own[1:]
+        assert [ladder.index(act) for act in own] == sorted(ladder.index(act) for act in own)
+
+
+# -- promises --------------------------------------------------------------------------------------
+
+
+def waiting_after(steps: list[Step]) -> list[bool]:
+    """Said yes to its own request, and was neither told of the deed nor refused since."""
+    waiting, after = False, []
+    for step in steps:
+        reported = step.action.kind == acts.REPORT_DONE and step.after.belief[cells.TOLD_DONE]
+        waiting = waiting or says(step, "affirm")
+        waiting = waiting and not reported and step.action.kind != acts.DENY
+        after.append(bool(waiting))
+    return after
+
+
+@thorough
+@given(TALKS)
+def test_it_never_leaves_between_its_yes_and_the_report(talk):
+    """Unless it had been told of the deed before, and was asked for that yes once more."""
+    steps = steps_of(talk)
+    for step, waiting in zip(steps, waiting_after(steps), strict=True):
+        assert step.after.user.waiting == waiting
+        if step.answer and step.answer.closed and waiting:
+            assert step.before.belief[cells.TOLD_DONE]
+
+
+@thorough
+@given(TALKS)
+def test_it_reminds_of_a_promise(talk):
+    steps = steps_of(talk)
+    waited = [False, *waiting_after(steps)]
+    for step, waiting in zip(steps, waited[:-1], strict=True):
+        broken = waiting and step.answer is not None and step.action.kind in BREAKING
+        assert says(step, "remind_promise") == broken
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+@thorough
+@given(TALKS)
+def test_a_refusal_is_taken_with_its_alternative_once_that_is_offered(talk):
+    steps = steps_of(talk)
+    decision = draw_task(talk.split, talk.number).decision
+    offered = False
+    for step in steps:
+        if step.action.kind == acts.OFFER and step.before.user.denied == 1:
+            offered |= OFFERS[step.action.argument] == decision.alternative
+        taken = says(step, "accept_alternative"), says(step, "accept_refusal")
+        if step.after.user.resolved:
+            assert decision.effect == REFUSE and step.after.user.denied == 1
+            assert taken == (bool(decision.alternative), not decision.alternative)
+            assert offered == bool(decision.alternative)
+            assert step.answer.closed
+        else:
+            assert not any(taken)
+
+
+@thorough
+@given(TALKS)
+def test_whoever_is_refused_rightly_by_the_oracle_takes_it(talk):
+    steps = steps_of(talk._replace(wild=0))
+    decision = draw_task(talk.split, talk.number).decision
+    if decision.effect == REFUSE:
+        last = "accept_alternative" if decision.alternative else "accept_refusal"
+        assert says(steps[-1], last)
+
+
+# -- patience --------------------------------------------------------------------------------------
+
+
+@thorough
+@given(TALKS)
+def test_nobody_gives_up_below_the_grace(talk):
+    """Save whoever has been refused wrongly once too often, which is counted by itself."""
+    for step in answered(steps_of(talk)):
+        bother = step.after.user.bother
+        leaving = [made for made in step.answer.decisions if made.point == LEAVE]
+        for made in leaving:
+            assert bother >= GRACE
+            above = min(bother, MOST_BOTHER) - GRACE
+            assert made.situation == USER.model.bother[LEAVE] * above
+        refused_wrongly = step.before.user.disputes > MOST_DISPUTES and step.after.user.denied == 2
+        if says(step, "give_up"):
+            assert refused_wrongly or any(made.yes for made in leaving)
+            assert step.answer.closed
+
+
+def is_late(step: Step) -> bool:
+    return step.after.turn - step.before.user.heard_turn > LONG_WAIT
+
+
+@thorough
+@given(TALKS)
+def test_a_question_explained_costs_nothing_and_passed_over_costs_one(talk):
+    """Beside the same act heard by the same user with no question open, and none to come."""
+    engine = Engine(DESK, USER, MAX_TURNS)
+    for step in answered(steps_of(talk)):
+        user, kind = step.before.user, step.action.kind
+        if user.question == NOTHING:
+            continue
+        cost = step.after.user.bother - user.bother
+        if kind == acts.EXPLAIN:
+            assert cost == is_late(step)
+            assert step.after.user.question != user.question
+            if user.owed >= 0 and not says(step, "give_up"):
+                known, slot = user.knowledge, user.owed
+                assert {*known.ladders[slot], known.misremembered[slot]} & {*step.answer.acts}
+            continue
+        other = step.before.snapshot()
+        other.user.question, other.user.owed, other.user.puzzled = NOTHING, -1, 3
+        engine.apply(other, DESK.turn(other, ACTIONS[step.action.name]))
+        answers = user.question == SURE and kind in (acts.TELL, acts.REPORT_DONE)
+        left = kind == acts.CLOSE and says(step, "bye") and not user.satisfied
+        assert step.after.user.bother - other.user.bother == (not answers and not left)
+
+
+# -- choices and their probabilities ---------------------------------------------------------------
+
+
+@thorough
+@given(TALKS, st.dictionaries(st.sampled_from([p.name for p in POINTS]), st.floats(0, 1)))
+def test_a_turns_log_probability_is_that_of_its_choices(talk, base):
+    model = DecisionModel(base)
+    for turn in turns_of(talk, AgendaUser(U, model)):
+        assert turn.log_prob == model.log_prob(turn.decisions, talk.persona) <= 0.0
+        for point, situation, _ in turn.decisions:
+            _, yes, no = model.choice(point, talk.persona, situation)
+            assert yes < 0 and no < 0, "nothing that is chosen is certain"
+
+
+def test_yes_and_no_make_one():
+    thresholds = [choice[0] for choice in SIGMOID]
+    assert thresholds == sorted(thresholds)
+    assert thresholds[row_of(0)] == 2**31
+    for threshold, yes, no in SIGMOID:
+        p = math.exp(yes * LOG_UNIT)
+        assert p == pytest.approx(threshold / 2**32, abs=2e-6)
+        assert p + math.exp(no * LOG_UNIT) == pytest.approx(1.0, abs=2e-6)
+
+
+# -- the same again --------------------------------------------------------------------------------
+
+
+def ending(talk: Talk, episode: Episode, engine: Engine) -> list:
+    """What comes after: every turn, the public belief, the verdict."""
+    seen = []
+    while not episode.end:
+        engine.apply(episode, DESK.turn(episode, next_act(talk, episode)))
+        seen += [episode.user_turn, episode.tool_results, bytes(episode.belief)]
+    return [*seen, episode.end, episode.violations, DESK.grade(episode)]
+
+
+@thorough
+@given(TALKS, st.integers(0, MAX_TURNS))
+def test_the_same_key_gives_the_same_turns_and_a_snapshot_goes_on_the_same(talk, turns):
+    episode, engine = opened(talk)
+    opening = episode.user_turn
+    for _ in range(turns):
+        if not episode.end:
+            engine.apply(episode, DESK.turn(episode, next_act(talk, episode)))
+    saved = episode.snapshot()
+    went_on = ending(talk, episode, engine)
+    assert ending(talk, saved.snapshot(), engine) == went_on
+    episode.restore(saved)
+    assert ending(talk, episode, Engine(DESK, AgendaUser(U), MAX_TURNS)) == went_on
+    again, engine = opened(talk)
+    assert again.user_turn == opening
+    whole = ending(talk, again, engine)
+    assert whole[len(whole) - len(went_on) :] == went_on
+
+
+# -- that all this is ever put to the test ---------------------------------------------------------
+
+
+def test_conversations_come_to_everything_that_is_claimed_of_them():
+    met: Counter[str] = Counter()
+    for number in range(600):
+        key = child(77, number)
+        wild, busy = WILD[number % len(WILD)], number % 5 == 0
+        steps = steps_of(Talk("train", number, draw_levels(key), key, wild, busy))
+        for step, waiting in zip(steps, [False, *waiting_after(steps)], strict=False):
+            question = step.before.user.question
+            met["breaks a promise"] += waiting and step.action.kind in BREAKING
+            met["explains"] += question > 0 and step.action.kind == acts.EXPLAIN
+            met["owes a value"] += step.before.user.owed >= 0 and step.action.kind == acts.EXPLAIN
+            met["passes over"] += question > 0 and says(step, "acknowledge")
+            met["gives up"] += says(step, "give_up")
+            met["takes an alternative"] += says(step, "accept_alternative")
+            met["takes a refusal"] += says(step, "accept_refusal")
+            met["is refused wrongly"] += step.after.user.denied == 2
+            met["is late"] += step.answer is not None and is_late(step)
+            met["is unsure"] += question == SURE
+            met["says yes again"] += says(step, "affirm") and step.before.belief[cells.TOLD_DONE]
+            met["slips"] += step.after.user.slipped > 0
+            met["is puzzled twice"] += step.after.user.puzzled == 3
+            met["comes back"] += step.before.user.holding > 0
+        met["is granted"] += steps[-1].before.task.decision.effect == ALLOW
+    assert min(met.values()) >= 10, met

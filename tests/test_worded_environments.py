@@ -1,0 +1,209 @@
+"""Environments whose customer's words come from a writer: kept, broken, failing, batched."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from driven import every_id
+from gymnasium.vector import SyncVectorEnv
+
+from convgym.envs.conversation_env import WRITER_FAILED
+from convgym.envs.vector import ConversationVectorEnv
+from convgym.errors import InvalidAction, InvalidConfiguration
+from convgym.language.writing import Written
+from convgym.policies.rendered import RenderedPolicy
+from convgym.policies.scripted import OraclePolicy
+
+REPLIES = ("How can I help?", "What is your email address?", "Which order is it about?")
+
+
+def echo(request):
+    """A writer without fault: the draft as it is."""
+    return request.draft
+
+
+def off_topic(request):
+    return "The capital of France is Paris, and its best bakeries are near the river."
+
+
+def forgetful(request):
+    return request.draft.replace(request.spoken[-1].value or "\0", "you know which one")
+
+
+def broken(request):
+    raise ConnectionError("no route to the model")
+
+
+class Batched:
+    """Words many turns at once, and remembers how many."""
+
+    def __init__(self):
+        self.sizes = []
+
+    def write(self, requests):
+        self.sizes.append(len(requests))
+        return [Written(request.draft) for request in requests]
+
+
+def words(environment_id, seed=3, steps=REPLIES, **keywords):
+    """(messages, infos, end) of a short conversation."""
+    env = gym.make(environment_id, **keywords)
+    observation, info = env.reset(seed=seed)
+    said, infos, over = [observation], [info], False
+    for reply in steps:
+        if not over:
+            observation, _, terminated, truncated, info = env.step(reply)
+            over = terminated or truncated
+            said.append(observation)
+            infos.append(info)
+    return said, infos
+
+
+@every_id
+def test_above_one_half_a_writer_is_needed(environment_id):
+    with pytest.raises(InvalidConfiguration, match="needs writer="):
+        gym.make(environment_id, realism=0.6)
+
+
+@every_id
+@pytest.mark.parametrize("seed", range(5))
+def test_other_words_change_nothing_that_is_decided(environment_id, seed):
+    def played(**keywords):
+        env = gym.make(environment_id, observation="dict", action="text", **keywords)
+        policy = RenderedPolicy(OraclePolicy())
+        observation, info = env.reset(seed=seed)
+        policy.reset(seed)
+        acts, over = [info["user_acts"]], False
+        while not over:
+            action, _ = policy.predict(observation, action_masks=info["action_mask"])
+            observation, _, terminated, truncated, info = env.step(action)
+            acts.append((info["user_acts"], info["user_log_prob"]))
+            over = terminated or truncated
+        return acts, info["success"]
+
+    plain = played()
+    assert plain[1]
+    for keywords in ({"realism": 0.5}, {"style": "sloppy"}, {"realism": 1.0, "writer": echo}):
+        assert played(**keywords) == plain
+
+
+@every_id
+def test_realism_says_where_the_words_come_from(environment_id):
+    for realism, writer, sources in (
+        (0.0, None, {"template"}),
+        (0.25, None, {"template", "retrieval"}),
+        (0.5, None, {"retrieval"}),
+        (0.75, echo, {"retrieval", "writer"}),
+        (1.0, echo, {"writer"}),
+    ):
+        found = set()
+        for seed in range(12):
+            _, infos = words(environment_id, seed, realism=realism, writer=writer)
+            found |= {info["wording"] for info in infos if info["user_acts"] != "[]"}
+        assert found - {"fallback"} == sources
+
+
+@every_id
+@pytest.mark.parametrize("writer", [off_topic, forgetful, lambda request: ""])
+def test_what_a_writer_breaks_is_said_in_the_words_of_the_draft(environment_id, writer):
+    for seed in range(8):
+        drafted, _ = words(environment_id, seed, realism=0.5)
+        said, infos = words(environment_id, seed, realism=1.0, writer=writer)
+        for message, draft, info in zip(said, drafted, infos, strict=True):
+            if info["wording"] == "fallback":
+                assert message == draft
+        if writer is not forgetful:
+            assert {info["wording"] for info in infos} == {"fallback"}
+
+
+@every_id
+def test_a_writer_that_fails_ends_the_episode_and_not_the_run(environment_id):
+    env = gym.make(environment_id, realism=1.0, writer=broken)
+    for seed in range(3):
+        observation, info = env.reset(seed=seed)
+        assert observation
+        assert info["wording"] == "fallback", "an opening falls back on its draft"
+        _, reward, terminated, truncated, info = env.step(REPLIES[1])
+        assert (reward, terminated, truncated) == (0.0, False, True)
+        assert info["failure_reason"] == (
+            f"{WRITER_FAILED}: ConnectionError: no route to the model"
+        )
+
+
+@every_id
+def test_a_writer_sees_only_what_is_said(environment_id):
+    seen = []
+
+    def curious(request):
+        seen.append(request)
+        return request.draft
+
+    env = gym.make(environment_id, realism=1.0, writer=curious)
+    for seed in range(10):
+        seen.clear()
+        env.reset(seed=seed)
+        base = env.unwrapped
+        hidden = base._domain.goal_values(base._episode.task)
+        for reply in REPLIES:
+            _, _, terminated, truncated, _ = env.step(reply)
+            if terminated or truncated:
+                break
+        stated = {spoken.value for request in seen for spoken in request.spoken}
+        for value in set(hidden.values()) - stated:
+            assert value not in repr(seen)
+
+
+@every_id
+def test_the_words_of_all_rows_are_asked_for_at_once(environment_id):
+    writer = Batched()
+    env = gym.make_vec(environment_id, num_envs=5, realism=1.0, writer=writer)
+    assert isinstance(env, ConversationVectorEnv)
+    writer = env.envs[0].unwrapped._words._writer
+    writer.sizes.clear()
+    env.reset(seed=1)
+    assert writer.sizes == [5]
+    for _ in range(12):
+        env.step(("Could you tell me your email address?",) * 5)
+    assert sum(writer.sizes) == 13 * 5
+    assert len(writer.sizes) == 13, "resets within a step are written with the rest"
+
+
+@every_id
+@pytest.mark.parametrize("action", ["text", "act"])
+def test_the_vector_environment_is_the_synchronous_one(environment_id, action):
+    def both(**keywords):
+        keywords |= {"observation": "message", "action": action, "max_turns": 6}
+        return (
+            gym.make_vec(environment_id, num_envs=4, **keywords),
+            SyncVectorEnv([lambda: gym.make(environment_id, **keywords).unwrapped] * 4),
+        )
+
+    for keywords in ({}, {"realism": 1.0, "writer": echo}):
+        ours, theirs = both(**keywords)
+        assert ours.reset(seed=7)[0] == theirs.reset(seed=7)[0]
+        generator = np.random.default_rng(1)
+        for _ in range(40):
+            if action == "text":
+                acts = tuple(REPLIES[i] for i in generator.integers(0, 3, 4))
+            else:
+                acts = generator.integers(0, ours.single_action_space.n, 4)
+            for mine, others in zip(ours.step(acts), theirs.step(acts), strict=True):
+                if isinstance(mine, dict):
+                    assert mine.keys() == others.keys()
+                    for key in mine:
+                        assert np.array_equal(mine[key], others[key])
+                else:
+                    assert np.array_equal(mine, others)
+
+
+@every_id
+def test_a_prepared_action_is_the_one_that_is_stepped(environment_id):
+    env = gym.make(environment_id).unwrapped
+    env.reset(seed=1)
+    env.prepare("Hello!")
+    with pytest.raises(InvalidAction, match="was prepared"):
+        env.step("Goodbye!")
+    env.step("Hello!")
+    env.prepare_reset(seed=2)
+    with pytest.raises(InvalidConfiguration, match="was prepared"):
+        env.reset(seed=3)
+    env.reset(seed=2)
