@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, cast
 
 import gymnasium as gym
 
@@ -214,7 +214,7 @@ def policy_of(agent: Agent | None, system: Callable[[], str]) -> Policy:
     if isinstance(agent, ActPolicy):
         return RenderedPolicy(agent)
     if hasattr(agent, "predict"):
-        return agent
+        return cast(Policy, agent)
     if callable(agent):
         return _Function(agent, system)
     raise InvalidConfiguration(

@@ -15,13 +15,19 @@ from convgym.engine.engine import Engine
 from convgym.engine.episode import Episode
 from convgym.policies.scripted import KeywordPolicy, OraclePolicy, Sight, SlotFillingPolicy
 from convgym.users.agenda import LONG_WAIT, AgendaUser, UserState
-from convgym.users.agenda_batch import draw_personas, rows_of
-from convgym.users.decisions import LOG_UNIT, POINTS, SIGMOID, TILT_UNIT, row_of
+from convgym.users.agenda_batch import BatchedAgendaUser, draw_personas, rows_of
+from convgym.users.decisions import (
+    LOG_UNIT,
+    POINTS,
+    SIGMOID,
+    TILT_UNIT,
+    DecisionModel,
+    row_of,
+)
 from convgym.users.persona import HUNDRED, TRAITS, Levels, draw_levels, hardened
 
 ROWS, MAX_TURNS, ROW_STEPS = 512, 20, 10_000
 DESK = CustomerServiceDesk()
-ENGINE = Engine(DESK, AgendaUser(U), MAX_TURNS)
 SPLITS = ("train", "validation", "test")
 SCALES = np.array([DESK.scales.get(name, 1.0) for name in LAYOUT])
 OF_ONE_TURN = {"decisions", "log_prob"}  # the turn holds them
@@ -41,25 +47,27 @@ def levels_of(key: int, number: int) -> Levels:
     return hardened(drawn, (50, 50, 0, 100, 73)[kind])
 
 
-def plain_episode(number: int) -> Episode:
+def plain_episode(number: int, engine: Engine) -> Episode:
     """The `number`-th conversation of a run, at its opening."""
     key = keys.child(2026, number)
     task = DESK.task(SPLITS[number % 3], number % 2000)
     episode = Episode(task, key, key, LAYOUT.row())
     DESK.open(episode, levels_of(key, number))
-    ENGINE.open(episode)
+    engine.open(episode)
     return episode
 
 
 class Twins:
     """The same conversations in both engines; those that ended are begun anew on request."""
 
-    def __init__(self) -> None:
-        self.plain = [plain_episode(number) for number in range(ROWS)]
+    def __init__(self, model: DecisionModel | None = None) -> None:
+        self.engine = Engine(DESK, AgendaUser(U, model), MAX_TURNS)
+        self.plain = [plain_episode(number, self.engine) for number in range(ROWS)]
         self.begun = ROWS
         self.turns: list[tuple[int, UserTurn]] = []
         """Of the last step: agent turns without a word before, and what the user said then."""
         self.batch = BatchedCustomerService(ROWS, MAX_TURNS)
+        self.batch.user = BatchedAgendaUser(U, model)
         self.batch.open(*self.openings(range(ROWS)))
 
     def openings(self, rows):
@@ -74,7 +82,7 @@ class Twins:
     def renew(self) -> None:
         ended = [row for row, episode in enumerate(self.plain) if episode.end]
         for row in ended:
-            self.plain[row] = plain_episode(self.begun)
+            self.plain[row] = plain_episode(self.begun, self.engine)
             self.begun += 1
         if ended:
             self.batch.reopen(np.array(ended), *self.openings(ended))
@@ -84,7 +92,7 @@ class Twins:
         for row in self.going():
             plain = self.plain[row]
             silent = plain.turn - plain.user.heard_turn
-            ENGINE.apply(plain, DESK.turn(plain, int(actions[row])))
+            self.engine.apply(plain, DESK.turn(plain, int(actions[row])))
             if plain.user_turn:
                 self.turns.append((silent, plain.user_turn))
         self.batch.step(actions)
@@ -170,9 +178,9 @@ def mixture(mask, belief, rng) -> int:
 DRIVERS |= {"askew": askew, "mixture": mixture}
 
 
-def play(driver, row_steps: int = ROW_STEPS):
+def play(driver, row_steps: int = ROW_STEPS, model: DecisionModel | None = None):
     """Both engines for `row_steps`, compared after each step; yields the twins after each."""
-    twins, rng, done = Twins(), np.random.default_rng(7), 0
+    twins, rng, done = Twins(model), np.random.default_rng(7), 0
     twins.compare()
     while done < row_steps:
         masks, belief = twins.batch.masks(), twins.batch.episodes.belief
@@ -189,6 +197,13 @@ def play(driver, row_steps: int = ROW_STEPS):
 @pytest.mark.parametrize("name", DRIVERS)
 def test_the_batch_equals_the_plain_engine(name):
     for _ in play(DRIVERS[name]):
+        pass
+
+
+def test_it_does_under_other_parameters():
+    chances = (0.0, 0.1, 0.37, 0.62, 0.9, 1.0)
+    base = {point.name: chances[number % 6] for number, point in enumerate(POINTS)}
+    for _ in play(mixture, ROW_STEPS // 2, DecisionModel(base)):
         pass
 
 

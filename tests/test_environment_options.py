@@ -25,7 +25,7 @@ from convgym.engine.keys import POLICY, below, draw
 from convgym.engine.tasks import SPLITS
 from convgym.envs.conversation_env import REWARDS
 from convgym.users.agenda import AgendaUser
-from convgym.users.persona import BUILT_IN, draw_persona
+from convgym.users.persona import BUILT_IN, TRAITS, draw_levels
 
 # -- keywords and options that work ----------------------------------------------------------------
 
@@ -71,7 +71,7 @@ def test_one_task_with_many_users(environment_id):
         policies.add(steps[0][0]["policy"])
         hidden = json.loads(infos[0]["privileged"])
         goals.add((hidden["workflow"], hidden["order"]))
-        personas.add(tuple(hidden["persona"]))
+        personas.add(tuple(hidden["persona"].values()))
         again = rollout(env, player(environment_id, 0.3), 1, **options)
         assert [plain(step[4]) for step in again] == [plain(info) for info in infos]
     assert len(policies) == len(goals) == 1
@@ -120,8 +120,7 @@ def test_the_keyword_task_id_and_the_option_name_the_same_task(environment_id):
 def test_a_persona_is_the_one_named(environment_id, persona):
     env = make(environment_id, persona=persona, privileged=True)
     _, info = env.reset(seed=1)
-    traits = BUILT_IN[persona]
-    expected = [getattr(traits, name) for name in traits.__slots__]
+    expected = dict(zip(TRAITS, BUILT_IN[persona].levels, strict=True))
     assert json.loads(info["privileged"])["persona"] == expected
 
 
@@ -165,7 +164,7 @@ def test_a_snapshot_is_independent_and_can_be_put_back(environment_id):
 
     for key in range(30):
         episode = Episode(domain.task("test", key), key, key, domain.layout.row())
-        domain.open(episode, draw_persona(key))
+        domain.open(episode, draw_levels(key))
         engine.open(episode)
         advance(episode, key, 6)
         saved = episode.snapshot()

@@ -59,7 +59,7 @@ def customer(messages):
         found = re.search(pattern, part)
         return found[1] if found else ""
 
-    email, postcode = known(r"account is (\S+)\. "), known(r"you(?:r postcode is| say) (\d+)")
+    email, postcode = known(r"account is (\S+)\. "), known(r"[Yy]ou(?:r postcode is| say) (\d+)")
     wishes = {
         "cancelled": "I would like to cancel my order.",
         "send back": "I would like to return an item.",
@@ -71,32 +71,41 @@ def customer(messages):
     order = known(r"(?:number is|next message:) (W\d+)")
     if len(messages) == 2:
         return f"Hello. {wish}"
+    dated = re.search(r"\d (january|february|march|april)", heard) and wish.startswith("Where")
+    if dated or re.search(rf"goodbye|have a (nice|great|lovely)|(has been|have|was) {DONE}", heard):
+        return "Thank you, goodbye."
     if re.search(r"e-?mail", heard):
         return f"My e-mail address is {email}."
     if re.search(r"postcode|postal|zip", heard):
         return f"My postcode is {postcode}."
     if re.search(r"\byes\b|confirm|shall i|should i|go ahead", heard):
         return "Yes, please."
-    if re.search(r"address", heard) and "?" in heard and "another address" in part:
+    if re.search(r"(which|what|new|full) (delivery )?address|address should|where should", heard):
         return f"Please send it to {known('another address: ([^.]+)')}."
-    if re.search(r"reason|why|wrong with|what made", heard) and "send back" in part:
-        because = known("because ([^.]+)")
-        return {"it is damaged": "It arrived damaged.", "it is the wrong item":
-                "You sent me the wrong item."}.get(because, "It came too late." if "late" in
-                because else "I changed my mind.")
-    if re.search(r"sorry|unfortunately|cannot|afraid|regret|not possible|could not", heard):
-        return "That is a pity, but I accept that. Goodbye."
     if re.search(r"instead|pickup|credit as|goodwill|alternative|once it has|after it", heard):
-        return "All right, I will take that offer. Goodbye."
-    if re.search(r"number|item|which order", heard) and "?" in heard:
-        asked = sum(words.startswith(("My order", "I ordered")) for words in said)
-        return f"My order number is {order}." if order and not asked else \
-            f"{item} on {known(r'ordered on ([^.]+)')}."
+        return "All right, I accept that offer. Goodbye."
+    if re.search(r"sorry|unfortunately|cannot|afraid|regret|not possible|could not", heard):
+        if "Is there no other way?" in said:
+            return "That is a pity, but I accept that. Goodbye."
+        return "Is there no other way?"
+    if re.search(r"reason|why|wrong with|what made", heard) and "send back" in part:
+        return BECAUSE[known("because ([^.]+)")]
+    if re.search(r"number|which|item", heard):
+        if order and not any(words.startswith("My order") for words in said):
+            return f"My order number is {order}."
+        return f"{item} on {known(r'ordered on ([^.]+)')}."
     if re.search(r"how can i|what can i|help you|would you like me", heard):
         return wish
-    if re.search(r"cancelled|created|set up|changed|updated|arrive|delivered on|expected", heard):
-        return "Thank you, goodbye."
     return "OK."
+
+
+DONE = "(now |successfully |just )*(cancelled|created|set up|changed|updated|registered)"
+BECAUSE = {
+    "it is damaged": "It arrived damaged.",
+    "it is the wrong item": "You sent me the wrong item.",
+    "you have changed your mind": "I changed my mind.",
+    "it came too late": "It came too late.",
+}
 
 
 def rambler(messages):
@@ -113,7 +122,7 @@ def failing(messages):
 def test_a_model_that_keeps_to_its_role_gets_what_it_came_for():
     env = make(customer)
     ends = [played(env, seed).final_info for seed in range(40)]
-    assert sum(info["success"] for info in ends) >= 20, [i["failure_reason"] for i in ends]
+    assert sum(info["success"] for info in ends) >= 32, [i["failure_reason"] for i in ends]
 
 
 def test_the_same_model_and_seed_make_the_same_episode():
@@ -123,7 +132,7 @@ def test_the_same_model_and_seed_make_the_same_episode():
     def episode():
         model = CallableModel(seeded, takes="messages", seeded=True)
         env = gym.make(ID, disable_env_checker=True, user=model, observation="dict")
-        return [o["message"] for o in play(env, RenderedPolicy(OraclePolicy()), seed=3).observations]
+        return [observation["message"] for observation in played(env, 3).observations]
 
     first = [episode(), episode()]
     assert first[0] == first[1]
@@ -136,7 +145,8 @@ def test_a_rambler_is_cut_off_by_the_turn_cap():
     assert rollout.truncated and not rollout.terminated
     assert not rollout.final_info["success"] and rollout.return_ == 0.0
     words = [o["message"] for o in rollout.observations if o["message"]]
-    assert words and all(len(text) <= MESSAGE_LENGTH and set(text) <= set(CHARSET) for text in words)
+    assert words and max(map(len, words)) <= MESSAGE_LENGTH
+    assert set("".join(words)) <= set(CHARSET)
     assert not any("Agent:" in text for text in words)
     assert not any('"affirm"' in info["user_acts"] for info in rollout.infos)
 
@@ -182,7 +192,7 @@ def test_a_yes_to_another_write_is_no_yes():
 def test_somebody_elses_values_do_not_become_right_ones():
     env = make(lambda m: "My e-mail is alice.adams0@example.com, postcode 12345, order W10001.")
     task = next(t for t in (draw_task("train", n) for n in range(99)) if t.branch != IMPOSTOR)
-    _, info = env.reset(seed=1, options={"task_id": task.task_id})
+    env.reset(seed=1, options={"task_id": task.task_id})
     episode = env.unwrapped._episode
     assert 1 not in episode.desk.heard and 2 in episode.desk.heard
 
@@ -274,7 +284,7 @@ OFFERED, OFFERED_WRONGLY = Heard(acts.OFFER, verdict=FINE), Heard(acts.OFFER, ve
         (False, [DENIED], "accept_refusal push_back", False),
         (False, [DENIED_WRONGLY], "accept_refusal bye", False),
         (False, [Heard(acts.CHAT)], "accept_refusal bye", False),
-        (False, [DENIED_WRONGLY, DENIED], "accept_refusal bye", False),
+        (False, [DENIED_WRONGLY, DENIED], "accept_refusal bye", True),
         (True, [DENIED], "accept_refusal bye", False),
         (True, [DENIED, OFFERED], "accept_alternative bye", True),
         (True, [DENIED, OFFERED], "accept_refusal bye", True),
@@ -341,22 +351,31 @@ def test_the_role_tells_nothing_that_the_customer_does_not_know(number):
     shop, task = world(), draw_task("train", number)
     text = role.description(shop, task)
     assert shop.email(task.customer) in text and shop.item_name(task.order) in text
-    orders = {shop.order_id(3 * task.customer + k) for k in range(3)} & set(re.findall(r"W\d+", text))
-    assert orders == ({shop.order_id(task.order)} if task.knowledge in (KNOWS_ID, LOOKS_UP) else set())
+    orders = {shop.order_id(3 * task.customer + k) for k in range(3)}
+    known = {shop.order_id(task.order)} if task.knowledge in (KNOWS_ID, LOOKS_UP) else set()
+    assert orders & set(re.findall(r"W\d+", text)) == known
     assert (shop.postcode_text(task.customer) in text) is (task.branch != IMPOSTOR)
     assert (shop.address(task.customer) in text) is (task.workflow == 3)
     assert not re.search("|".join(STAGES[:3]), text) and "{" not in text
     assert "store credit" not in text and "pickup" not in text
 
 
-def test_what_the_role_states_is_read_as_right():
-    """The customer who says all that the role gives it says nothing wrong, slips apart."""
+def test_what_the_role_states_is_read_as_it_is_meant():
     desk, shop = CustomerServiceDesk(), world()
     for number in range(0, 600, 7):
         task = draw_task("train", number)
+        values = {
+            "inform_email": f"My e-mail is {shop.email(task.customer)}.",
+            "inform_postcode": f"My postcode is {shop.postcode_text(task.customer)}.",
+            "inform_order": f"The order number is {shop.order_id(task.order)}.",
+            "inform_order_wrong": f"The order number is {shop.wrong_order_id(task.order)}.",
+            "inform_item": f"I ordered the {shop.item_name(task.order)}.",
+            "inform_address": f"The new address is {shop.address(task.customer)}.",
+        }
         episode = Episode(task, 1, 2, desk.layout.row())
-        found, _ = role.read(episode, f"My e-mail is {shop.email(task.customer)}.")
-        assert [USER_ACTS[act] for act in found] == ["inform_email"]
+        for name, text in values.items():
+            found = [USER_ACTS[act] for act in role.read(episode, text)[0]]
+            assert [act for act in found if act.startswith("inform")] == [name]
 
 
 def test_persona_and_style_stand_in_the_prompt():

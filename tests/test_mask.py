@@ -15,7 +15,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from convgym.domains.customer_service import rules, tasks, wording
+from convgym.domains.customer_service import rules, tasks
 from convgym.domains.customer_service.desk import CustomerServiceDesk
 from convgym.domains.customer_service.vocabulary import (
     ACTIONS,
@@ -33,15 +33,18 @@ from convgym.engine.episode import Episode
 from convgym.engine.rules import REFUSE, Decision
 from convgym.envs.conversation_env import ACTION_MODES, OBSERVATIONS
 from convgym.evaluation.evaluate import evaluate
+from convgym.language.style import Style
+from convgym.language.voice import TEMPLATE
 from convgym.policies.scripted import OraclePolicy, RandomPolicy
 from convgym.users.agenda import AgendaUser
-from convgym.users.persona import draw_persona
+from convgym.users.persona import draw_levels
 
 ID = "ConvGym/CustomerService-v0"
 DESK = CustomerServiceDesk()
 SCALE = np.array([DESK.scales.get(name, 1.0) for name in DESK.layout], dtype=np.float32)
 ENGINE = Engine(DESK, AgendaUser(U), 30)
 SHOP = world()
+VOICE = DESK.user_voices()["train"]
 
 # -- equal histories, equal masks ------------------------------------------------------------------
 
@@ -65,7 +68,7 @@ def under(task, values):
 
 def begin(task, key):
     episode = Episode(task, key, 0, DESK.layout.row())
-    DESK.open(episode, draw_persona(key))
+    DESK.open(episode, draw_levels(key))
     ENGINE.open(episode)
     return episode
 
@@ -98,8 +101,9 @@ class Seen:
     def add(self, action, episode):
         said = ""
         if episode.user_turn:
-            bank = wording.user_banks()["train"]
-            said = DESK.user_text(episode, episode.user_turn, bank, episode.turn)
+            # The same words for everybody: what differs is what is said.
+            spoken = DESK.spoken(episode, episode.user_turn)
+            said = VOICE.say(spoken, Style(), 0, episode.turn, TEMPLATE)
         self.history += f"\nagent {action}\n{self.plain(said)}"
         for result in episode.tool_results:
             result = AMOUNT.sub(lambda m: self.above(self.sums, float(m[0]) * 100), result)

@@ -15,6 +15,7 @@ from convgym.domains.customer_service.tasks import LOOKS_UP, draw_task
 from convgym.domains.customer_service.vocabulary import (
     ACTIONS,
     EMAIL,
+    HEARD_AS,
     LIST_ORDERS,
     ORDER,
     POSTCODE,
@@ -448,10 +449,15 @@ ASK_EMAIL, ASK_POSTCODE = (acts.ASK, EMAIL), (acts.ASK, POSTCODE)
 UNQUESTIONING = Persona(scepticism=0.0, curiosity=0.0, expertise=1.0, accuracy=1.0)
 
 
+def plain():
+    """A user that hardly ever misremembers or says more than it wants in its opening."""
+    return Recorded(DecisionModel({"misremember": 0.0, "front_load": 0.0}))
+
+
 def begun(key, persona=UNQUESTIONING, number=0, user=None):
     """An episode in which the user has said what it wants, and one question is answered."""
     hashed = draw(key, USER, 7, 7) << 31
-    user = user or Recorded()
+    user = user or plain()
     episode, engine = begin(draw_task("train", number), hashed, user, persona)
     engine.apply(episode, AgentTurn((Said(acts.ASK, ADDRESS),)))
     return episode, engine
@@ -518,10 +524,15 @@ def test_long_replies_and_long_waits_bother():
 # -- what it knows, and what it wants to know ------------------------------------------------------
 
 
+def heard(episode):
+    """What the user has just said, by name, right or misremembered."""
+    return {HEARD_AS[act] for act in episode.user_turn.acts}
+
+
 @pytest.mark.parametrize("cooperativeness", [0.0, 0.5, 1.0])
 def test_a_second_question_of_one_reply_is_answered_now_and_then(cooperativeness):
     persona = Persona(cooperativeness=cooperativeness, scepticism=0.0, accuracy=1.0)
-    answered, n, user = 0, 600, Recorded()
+    answered, n, user = 0, 600, plain()
     for key in range(n):
         user.draws = []
         episode, engine = begun(key, persona, user=user)
@@ -530,7 +541,7 @@ def test_a_second_question_of_one_reply_is_answered_now_and_then(cooperativeness
         user.draws = []
         spoken_to(episode, engine, ASK_EMAIL, ASK_POSTCODE)
         (chosen,) = [d.yes for d in user.draws if d.point == decisions.ANSWER_TOO]
-        said = {USER_ACTS[act] for act in episode.user_turn.acts}
+        said = heard(episode)
         assert said & {"inform_email", "ask_why"}
         assert chosen == bool(said & {"inform_postcode"}) or "ask_why" in said
         answered += chosen
@@ -542,15 +553,15 @@ def test_a_second_question_of_one_reply_is_answered_now_and_then(cooperativeness
 def test_a_number_is_looked_up_or_skipped_or_said_to_be_gone(compliance):
     persona = Persona(compliance=compliance, expertise=1.0, accuracy=1.0, cooperativeness=0.0)
     number = next(n for n in range(99) if draw_task("train", n).knowledge == LOOKS_UP)
-    said, user = Counter(), AgendaUser(U)
+    said, user = Counter(), plain()
     for key in range(400):
         episode, engine = begun(key, persona, number, user)
         spoken_to(episode, engine, (acts.ASK, ORDER))
-        turns = [{USER_ACTS[act] for act in episode.user_turn.acts}]
+        turns = [heard(episode)]
         if episode.end or episode.user.question:
             continue
         spoken_to(episode, engine, (acts.CHAT,))
-        turns.append({USER_ACTS[act] for act in episode.user_turn.acts})
+        turns.append(heard(episode))
         if "give_up" in turns[1]:
             continue
         if "hold" in turns[0]:
@@ -580,7 +591,7 @@ CURIOUS = Persona(scepticism=1.0, expertise=0.0, curiosity=1.0, accuracy=1.0, pa
 
 
 def test_a_question_of_its_own_comes_once_and_wants_an_answer():
-    asked, user = 0, AgendaUser(U)
+    asked, user = 0, plain()
     for key in range(300):
         episode, engine = begun(key, CURIOUS, user=user)
         if episode.end or episode.user.question:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import Enum
+from enum import StrEnum
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from typing import Annotated, Any
@@ -28,7 +28,7 @@ app = typer.Typer(
 BAD_USAGE = 2
 
 
-class Side(str, Enum):
+class Side(StrEnum):
     """Whom a person plays."""
 
     agent = "agent"

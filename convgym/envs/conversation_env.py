@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -22,14 +22,11 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from convgym.engine import keys
-from convgym.engine.actions import ActionTable
 from convgym.engine.acts import AgentTurn, UserTurn
-from convgym.engine.belief import BeliefLayout
-from convgym.engine.engine import ERROR_BUDGET, Engine
-from convgym.engine.engine import Desk as EngineDesk
+from convgym.engine.engine import ERROR_BUDGET, USER_FAILED, Engine
 from convgym.engine.episode import Episode
 from convgym.engine.grading import Grade
-from convgym.engine.tasks import TaskTable
+from convgym.envs.domain import Domain
 from convgym.envs.episode_setup import (
     EpisodeSetup,
     choose,
@@ -38,10 +35,11 @@ from convgym.envs.episode_setup import (
     is_whole,
     persona_or_ranges,
 )
+from convgym.envs.transcript import ACT, AGENT, CUSTOMER, TOOL, UNWORDED, Transcript
 from convgym.envs.user_words import UserWords
 from convgym.errors import InvalidAction, InvalidConfiguration
 from convgym.language.models import ChatModel
-from convgym.language.voice import Spoken, Voice
+from convgym.language.writers import writer_of
 from convgym.language.writing import WriteRequest, Written
 from convgym.randomization.randomizer import DomainRandomizer
 from convgym.randomization.scenarios import user_key_of, wording_key_of
@@ -50,15 +48,13 @@ from convgym.users.agenda import AgendaUser
 from convgym.users.decisions import DecisionModel
 from convgym.users.fit import UserFit
 from convgym.users.generative import Describe, ModelUser, Read, chat_model
-from convgym.users.persona import Levels, Persona
+from convgym.users.persona import Persona
 
 ACTION_LENGTH = 4096
 MESSAGE_LENGTH = 4096
 POLICY_LENGTH = 4096
 VIEW_LENGTH = 4096
 TRANSCRIPT_LENGTH = 16384
-_AGENT_LINE = 1024
-"""An agent's message is clipped to this in a transcript; the customer read all of it."""
 
 OBSERVATIONS = ("message", "transcript", "dict", "features")
 ACTION_MODES = ("text", "act")
@@ -67,41 +63,6 @@ OWN_WORDS = "model"
 """`info["wording"]` where the user is a language model itself."""
 WRITER_FAILED = "writer_failed"
 """How the failure reason of an episode begins that was cut off for want of words."""
-
-
-class Domain(EngineDesk, Protocol):
-    """What a domain hands to the driver beside what it does for the engine."""
-
-    domain: str
-    actions: ActionTable
-    layout: BeliefLayout
-    vocabulary: dict[str, int]
-    scales: dict[str, float]
-    tools: str
-    """JSON schemas of the tools."""
-
-    @property
-    def topics(self) -> tuple[str, ...]: ...
-    @property
-    def violations(self) -> tuple[str, ...]: ...
-    @property
-    def utterances(self) -> tuple[str, ...]:
-        """What `action_space.sample()` says in text mode."""
-
-    def table(self, split: str) -> TaskTable: ...
-    def task(self, split: str, number: int) -> Any: ...
-    def scenario(self, task: Any) -> tuple[str, str]: ...
-    def open(self, episode: Episode, persona: Levels) -> None: ...
-    def policy_document(self, task: Any) -> str: ...
-    def turn(self, episode: Episode, number: int) -> AgentTurn: ...
-    def understand(self, episode: Episode, text: str) -> AgentTurn: ...
-    def user_voices(self) -> dict[str, Voice]: ...
-    def user_tagger(self) -> Any: ...
-    def spoken(self, episode: Episode, turn: UserTurn) -> list[Spoken]: ...
-    def acts_json(self, episode: Episode, turn: UserTurn) -> str: ...
-    def view(self, episode: Episode) -> dict[str, Any]: ...
-    def agent_text(self, episode: Episode, number: int) -> str: ...
-    def privileged(self, episode: Episode) -> dict[str, Any]: ...
 
 
 class ConversationEnv(gym.Env[Any, Any]):
@@ -188,8 +149,8 @@ class ConversationEnv(gym.Env[Any, Any]):
             voices[choose("phrases", phrases, tuple(voices))],
             realism=hundredths("realism", realism),
             diversity=hundredths("response_diversity", response_diversity),
-            writer=writer,
-            tagger=lambda: domain.user_tagger(),
+            writer=None if writer is None else writer_of(writer),
+            tagger=domain.user_tagger,
             wordings=fit.wordings() if fit else {},
         )
         self._engine = Engine(
@@ -214,8 +175,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         """The arguments of a reset that has been begun; `reset` completes it."""
         self._request: WriteRequest | None = None
         self._written: Written | None = None
-        self._lines: list[tuple[str, str]] = []
-        """(who, what) in order; who is "" for a user's turn not yet put into words."""
+        self._transcript = Transcript(self._in_words, domain.actions.names)
         self._user_turns: list[UserTurn] = []
         self._potential = 0.0
         self._wording = ""
@@ -308,7 +268,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         self._engine.open(episode)
         self._words.begin(persona, levels, setup.style, wording_key)
         self._episode = episode
-        self._lines.clear()
+        self._transcript.clear()
         self._user_turns.clear()
         self._grade = self._prepared = self._request = self._written = None
         self._potential = 0.0
@@ -360,7 +320,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         self._steps += 1
         self._prepared = (action, characters)
         if episode.tool_results:
-            self._lines.append(("Tool", "\n".join(episode.tool_results)))
+            self._transcript.add(TOOL, "\n".join(episode.tool_results))
         return self._ask_for_words()
 
     def write(self, requests: Sequence[WriteRequest]) -> list[Written]:
@@ -382,12 +342,13 @@ class ConversationEnv(gym.Env[Any, Any]):
                     f"{len(self._domain.actions) - 1}"
                 )
             number = int(action)
-            self._lines.append(("Act", str(number)))
             if self._observation == "transcript":
-                self._lines[-1] = ("Agent", self._domain.agent_text(episode, number))
+                self._transcript.add(AGENT, self._domain.agent_text(episode, number))
+            else:
+                self._transcript.add(ACT, str(number))
             return self._domain.turn(episode, number), 0
         text = sanitize(action, ACTION_LENGTH)
-        self._lines.append(("Agent", text[:_AGENT_LINE]))
+        self._transcript.add(AGENT, text)
         return self._domain.understand(episode, text), len(text)
 
     def _ask_for_words(self) -> WriteRequest | None:
@@ -398,7 +359,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         turn = episode.user_turn
         if turn is not None and not turn.text and self._observation != "features":
             spoken = self._domain.spoken(episode, turn)
-            said = [(who, text) for who, text in self._lines if who in ("Agent", "Customer")]
+            said = self._transcript.spoken()
             self._request = self._words.request(len(self._user_turns), spoken, said)
         return self._request
 
@@ -422,10 +383,10 @@ class ConversationEnv(gym.Env[Any, Any]):
         else:
             self._wording = self._words.source(index)
             if self._observation == "features":
-                self._lines.append(("", str(index)))
+                self._transcript.add(UNWORDED, str(index))
                 return
             text = self._in_words(index)
-        self._lines.append(("Customer", text))
+        self._transcript.add(CUSTOMER, text)
 
     def _in_words(self, index: int) -> str:
         """The user's `index`-th turn, in words that need no writer."""
@@ -485,7 +446,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         assert self._episode is not None
         newest = list(self._episode.tool_results)
         if self._episode.user_turn is not None:
-            newest.append(self._lines[-1][1])
+            newest.append(self._transcript.newest)
         return "\n".join(newest)[:MESSAGE_LENGTH]
 
     def _observe(self) -> Any:
@@ -494,31 +455,18 @@ class ConversationEnv(gym.Env[Any, Any]):
         if self._observation == "message":
             return self._newest()
         if self._observation == "transcript":
-            return self._transcript()
+            return self._transcript.page(self.system_prompt, TRANSCRIPT_LENGTH)
         episode = self._episode
         assert episode is not None
         return {
             "features": self._features(),
-            "message": self._lines[-1][1] if episode.user_turn is not None else "",
+            "message": self._transcript.newest if episode.user_turn is not None else "",
             "policy": self._policy_document(),
             "tool_results": "\n".join(episode.tool_results)[:MESSAGE_LENGTH],
             "tools": self._domain.tools,
             "turn": np.array([episode.turn], dtype=np.int64),
             "view": json.dumps(self._domain.view(episode)),
         }
-
-    def _transcript(self) -> str:
-        head = self.system_prompt
-        lines = [f"{who}: {text}" for who, text in self._lines]
-        room = TRANSCRIPT_LENGTH - len(head) - 8
-        kept: list[str] = []
-        for line in reversed(lines):
-            room -= len(line) + 1
-            if room < 0:
-                kept.append("[...]")
-                break
-            kept.append(line)
-        return "\n".join((head, "", *reversed(kept)))
 
     def _info(self, characters: int, terms: dict[str, float]) -> dict[str, Any]:
         episode = self._episode
@@ -567,7 +515,23 @@ class ConversationEnv(gym.Env[Any, Any]):
     def _failure(episode: Episode, success: bool) -> str:
         if success:
             return ""
-        return "violation" if episode.violations else episode.end
+        cut_off = episode.end.startswith((WRITER_FAILED, USER_FAILED))
+        return "violation" if episode.violations and not cut_off else episode.end
+
+    # -- for wrappers ---------------------------------------------------------------------------
+
+    def said(self, since: int = 0) -> list[tuple[str, str]]:
+        """(who, text) of the lines of the running episode from the `since`-th on, in order.
+
+        who is Customer, Agent, Tool, or Act, whose text is an action number.
+        """
+        return self._transcript.worded(since)
+
+    def in_words(self, number: int) -> tuple[str, str]:
+        """(name, wording) of an act, as the agent would say it now."""
+        if self._episode is None:
+            raise gym.error.ResetNeeded("an act is worded in an episode; call reset first")
+        return self._domain.actions.names[number], self._domain.agent_text(self._episode, number)
 
     # -- for people ------------------------------------------------------------------------------
 
@@ -575,13 +539,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         """`ansi`: the conversation with its ledger as text; `human`: prints the newest lines."""
         if self.render_mode is None or self._episode is None:
             return None
-        lines = []
-        for who, text in self._lines:
-            if who == "Act":
-                who, text = "Agent", f"({self._domain.actions.names[int(text)]})"
-            elif not who:
-                who, text = "Customer", self._in_words(int(text))
-            lines.append(f"{who:>8}: {text}")
+        lines = self._transcript.columns()
         if self.render_mode == "human":
             print("\n".join(lines[-2:]))
             return None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from convgym.domains.customer_service import role
 from convgym.domains.customer_service.desk import CustomerServiceDesk
-from convgym.envs.conversation_env import ConversationEnv, Domain
+from convgym.envs.conversation_env import ConversationEnv
+from convgym.envs.domain import Domain
 from convgym.users.generative import Describe, Read
 
 

@@ -13,7 +13,9 @@ from typing import Any
 
 from convgym.engine.keys import WORDING, draw
 from convgym.errors import InvalidConfiguration
+from convgym.language.faithfulness import keeps
 from convgym.language.style import Style
+from convgym.language.tagging import ActTagger
 from convgym.language.voice import RETRIEVAL, WRITER, Spoken, Voice
 from convgym.language.writing import WriteRequest, Written, write_all
 from convgym.spaces import sanitize
@@ -40,7 +42,7 @@ class UserWords:
         realism: int,
         diversity: int,
         writer: Any,
-        tagger: Callable[[], Any],
+        tagger: Callable[[], ActTagger],
         wordings: Mapping[str, Sequence[str]],
     ) -> None:
         if realism > 50 and writer is None:
@@ -101,7 +103,6 @@ class UserWords:
         """(what is said, its source): the writer's words if they keep act and values."""
         if written.error:
             return request.draft, FALLBACK
-        from convgym.language.faithfulness import keeps
         text = sanitize(written.text, MESSAGE_LENGTH).strip()
         if keeps(text, request, self._tagger()):
             return request.draft, FALLBACK

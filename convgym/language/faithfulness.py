@@ -20,8 +20,8 @@ import re
 from convgym.language.tagging import ActTagger
 from convgym.language.writing import WriteRequest
 
-PLAUSIBLE = 0.005
-INTRUDES, INTRUDES_IN_A_CLAUSE = 0.3, 0.8
+PLAUSIBLE, PLAUSIBLE_WITH_A_NOT = 0.005, 0.2
+INTRUDES, INTRUDES_IN_A_CLAUSE = 0.3, 0.6
 MARGIN = 3.0
 MOST_CHARACTERS = 600
 """A turn is no letter."""
@@ -57,7 +57,10 @@ _EDGE_BEFORE, _EDGE_AFTER = r"(?<![\w@])", r"(?![\w@])"
 _PLAIN_PUNCTUATION = frozenset(" \n.,;:!?'\"’‘“”()-–—…/&%$€£+@#*_=~")
 
 
-_CLAUSE = re.compile(r",\s+|\s+(?:and|but|also|so|then)\s+|[.!?;]\s+|\n+", re.IGNORECASE)
+_WISHES = ("affirm", "accept_", "request_")
+_NOT = re.compile(r"\b(?:not|never|no|cannot)\b|n['’]?t\b", re.IGNORECASE)
+_JOINS = re.compile(r"[,.!?;]*\s+(?:and|but|also|so|then)\s+|\n+", re.IGNORECASE)
+_STOPS = re.compile(r"[,.!?;]\s+(?:(?:and|but|so)\s+)?|\n+", re.IGNORECASE)
 _MOST_CLAUSES = 16
 
 
@@ -119,14 +122,19 @@ def _acts(text: str, request: WriteRequest, tagger: ActTagger) -> str:
     if not wanted:
         return ""
     parts = tagger.part_scores(text)
+    turned = _NOT.search(text) and not _NOT.search(request.draft)
     for act in wanted:
-        if max(part[act] for part in parts) < PLAUSIBLE:
+        least = PLAUSIBLE_WITH_A_NOT if turned and act.startswith(_WISHES) else PLAUSIBLE
+        if max(part[act] for part in parts) < least:
             return f"does not {act}"
     others = [a for a in known - set(wanted) - tagger.value_acts if a.startswith(WEIGHTY)]
-    clauses = [clause for clause in _CLAUSE.split(text) if " " in clause][:_MOST_CLAUSES]
+    joined = [clause for clause in _JOINS.split(text)[1:] if clause]
+    stopped = [clause for clause in _STOPS.split(text) if " " in clause]
+    clauses = [*joined[:_MOST_CLAUSES], *stopped[:_MOST_CLAUSES]]
+    alone = [tagger.part_scores(clause)[0] for clause in clauses]
     for least, part in [
         *((INTRUDES, part) for part in parts),
-        *((INTRUDES_IN_A_CLAUSE, tagger.part_scores(clause)[0]) for clause in clauses),
+        *((INTRUDES_IN_A_CLAUSE, part) for part in alone),
     ]:
         intruder = max(others, key=part.__getitem__, default="")
         own = max(part[act] for act in wanted)

@@ -40,9 +40,15 @@ class PhraseBank:
         self._phrases: dict[str, tuple[Wordings, Wordings, Wordings]] = {}
         for name, given in phrases.items():
             if isinstance(given, Mapping):
-                by_register = [tuple(given.get(register, ())) for register in REGISTERS]
+                unknown = set(given) - set(REGISTERS)
+                if unknown:
+                    raise InvalidConfiguration(
+                        f"the phrases of {name!r} have a register {min(unknown, key=str)!r}; "
+                        f"there are {', '.join(REGISTERS)}"
+                    )
+                by_register = [_listed(name, given.get(register, ())) for register in REGISTERS]
             else:
-                by_register = [tuple(given)] * 3
+                by_register = [_listed(name, given)] * 3
             flat = tuple(dict.fromkeys(w for wordings in by_register for w in wordings))
             if not flat:
                 raise InvalidConfiguration(f"the phrases of {name!r} are an empty list; give some")
@@ -91,6 +97,12 @@ def window_place(count: int, style: Style, start: int, turn: int) -> int:
     return begin + (below(start, width) + turn * stride) % width
 
 
+def _listed(name: str, given: object) -> Wordings:
+    if not isinstance(given, list | tuple) or not all(isinstance(w, str) for w in given):
+        raise InvalidConfiguration(f"the phrases of {name!r} are {given!r}; write a list of texts")
+    return tuple(given)
+
+
 def _by_length(wordings: Sequence[str]) -> Wordings:
     return tuple(sorted(wordings, key=lambda wording: (len(wording.split()), len(wording))))
 
@@ -108,7 +120,13 @@ def read_tables(path: Path) -> dict[str, Any]:
 
 def read_banks(path: Path) -> dict[str, PhraseBank]:
     """All tables of a TOML file as banks; raises InvalidConfiguration where it is not one."""
-    return {name: PhraseBank(table) for name, table in read_tables(path).items()}
+    tables = read_tables(path)
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise InvalidConfiguration(
+                f"the phrase file {path} has {name!r} = {table!r}; write a table of acts, [{name}]"
+            )
+    return {name: PhraseBank(table) for name, table in tables.items()}
 
 
 def packaged(package: str, name: str) -> Path:

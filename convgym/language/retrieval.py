@@ -11,6 +11,7 @@ made from logs is JSONL, a line {"acts": [...], "text": ..., "position": ...} ea
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import combinations
@@ -37,19 +38,20 @@ class Turn(NamedTuple):
 
 
 def delexicalise(text: str, values: Mapping[str, str]) -> str:
-    """`text` with each value replaced by its slot in braces; the longest values first.
+    """`text` with each value, wherever it stands, replaced by its slot in braces.
 
-    Raises InvalidConfiguration where a value is not in the text, or the text has braces.
+    The longest values go first, so that none is taken for a part of another. Raises
+    InvalidConfiguration where a value is not in the text, or the text has braces.
     """
     if "{" in text or "}" in text:
         raise InvalidConfiguration(f"the turn {text[:60]!r} has braces, which mark slots here")
     for slot, value in sorted(values.items(), key=lambda item: -len(item[1])):
-        place = text.lower().find(value.lower())
-        if place < 0 or not value:
+        outside = re.compile(re.escape(value) + r"(?![^{}]*\})", re.IGNORECASE)
+        text, found = outside.subn("{" + slot + "}", text) if value else (text, 0)
+        if not found:
             raise InvalidConfiguration(
                 f"the value {value!r} of {slot!r} is not in the turn {text[:60]!r}"
             )
-        text = text[:place] + "{" + slot + "}" + text[place + len(value) :]
     return text
 
 
@@ -115,7 +117,7 @@ def read_index(path: Path) -> TurnIndex:
     """An index from JSONL; raises InvalidConfiguration that names the first bad line."""
     turns = []
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, ValueError) as error:
         raise InvalidConfiguration(f"the turn index {path} cannot be read ({error})") from error
     for number, line in enumerate(lines, start=1):
@@ -124,7 +126,8 @@ def read_index(path: Path) -> TurnIndex:
         try:
             row = json.loads(line)
             spoken, text = row["acts"], row["text"]
-            if not (isinstance(text, str) and spoken and all(isinstance(a, str) for a in spoken)):
+            named = isinstance(spoken, list) and spoken and all(isinstance(a, str) for a in spoken)
+            if not (named and isinstance(text, str) and text):
                 raise ValueError("acts must be a list of names, text a str")
             register = REGISTERS.index(row["register"]) if "register" in row else -1
             place = {"opening": OPENING, "within": WITHIN}[row["position"]] if row.get(

@@ -19,13 +19,21 @@ _FIELDS = ("formality", "verbosity", "typo_rate", "diversity")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """A way of writing, in whole hundredths."""
+    """A way of writing, in whole hundredths; raises InvalidConfiguration for anything else."""
 
     formality: int = 50
     verbosity: int = 50
     typo_rate: int = 0
     diversity: int = 100
     """How many of the fitting wordings are used: at 0 an act is always worded alike."""
+
+    def __post_init__(self) -> None:
+        for name in _FIELDS:
+            value = getattr(self, name)
+            if type(value) is not int or not 0 <= value <= 100:
+                raise InvalidConfiguration(
+                    f"the style's {name} is {value!r}; Style takes whole hundredths from 0 to 100"
+                )
 
     def register(self, drawn: int) -> int:
         """0 casual, 1 neutral, 2 formal: formality, blurred by a 32-bit draw."""

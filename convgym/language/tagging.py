@@ -30,12 +30,15 @@ MOST_FEATURES = 1024
 """Features that are kept: the commonest ones."""
 MOST_CHARACTERS = 2000
 """How far a text is read."""
-LIKELY, LEAST, LEAD = 0.4, 0.1, 2.0
+LIKELY, LEAST, LEAD = 0.4, 0.2, 1.5
 """What an act needs to be told; see `ActTagger.spot`."""
 _LEAST_SEEN = 3
 _LONGEST_CUE = 7
 _IDEA_WEIGHT = 2.0
 _RIDGE = 0.5
+_NOT = frozenset("not dont doesnt didnt wont wouldnt cant cannot couldnt never shouldnt".split())
+_NOT_REACHES = 3
+"""Words after a "not" that are other features: not to cancel is no wish to cancel."""
 _MOST = 12
 """Sentences of a text that are weighed alone."""
 
@@ -133,14 +136,16 @@ class ActTagger:
     def _features(self, text: str) -> dict[str, float]:
         words = _TOKEN.findall(self.normalise(text).translate(_STRAIGHT))
         around = ["^", *words, "$"]
-        found = dict.fromkeys(words, 1.0)
-        found.update((f"{a} {b}", 1.0) for a, b in pairwise(around))
-        for start in range(len(words)):
-            phrase = ""
+        found = {f"{a} {b}": 1.0 for a, b in pairwise(around)}
+        reach = 0  # words for which a "not" still holds
+        for start, first in enumerate(words):
+            found[f"!{first}" if reach else first] = 1.0
+            mark, phrase = "!@" if reach else "@", ""
             for word in words[start : start + _LONGEST_CUE]:
                 phrase = f"{phrase} {word}" if phrase else word
                 for idea in self._ideas.get(phrase, ()):
-                    found["@" + idea] = _IDEA_WEIGHT
+                    found[mark + idea] = _IDEA_WEIGHT
+            reach = _NOT_REACHES if first in _NOT else max(reach - 1, 0)
         return found
 
     def _table(self, rows: Sequence[Mapping[str, float]]) -> NDArray[np.float32]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from convgym.engine.keys import MASK, PERSONA, below, child, draw, mix
 from convgym.errors import InvalidConfiguration
-from convgym.users.persona import BUILT_IN, TRAITS, Persona, persona_of_levels
+from convgym.users.persona import TRAITS, Persona, named_persona, persona_of_levels
 
 Range = tuple[int, int]
 
@@ -34,11 +34,8 @@ class PersonaGenerator:
         fields = {name: value for name, value in given.items() if name not in ("name", "base")}
         base = given.get("base")
         if base is not None:
-            if base not in BUILT_IN:
-                raise InvalidConfiguration(
-                    f"no persona is called {base!r}; the built-in ones are {', '.join(BUILT_IN)}"
-                )
-            fields = {trait: getattr(BUILT_IN[base], trait) for trait in TRAITS} | fields
+            fixed = named_persona(base)
+            fields = {trait: getattr(fixed, trait) for trait in TRAITS} | fields
         return cls(seed, **fields)
 
     def sample(self, key: int | None = None, **ranges: Any) -> Persona:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 from convgym.engine.keys import MASK, PERSONA, TASK, WORDING, below, child, draw, mix
@@ -80,7 +81,8 @@ class DomainRandomizer:
             value = getattr(self, name)
             if name == "difficulty" and value is None:
                 continue
-            if not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            if not (number and 0.0 <= value <= 1.0):
                 raise InvalidConfiguration(f"{name} is {value!r}; it takes a number from 0 to 1")
         if self.use_curriculum and self.curriculum == "none":
             self.curriculum = "linear"
@@ -92,6 +94,9 @@ class DomainRandomizer:
             raise InvalidConfiguration(
                 f"curriculum_steps is {self.curriculum_steps!r}; it takes a whole number from 1"
             )
+        for name in ("personas", "topics"):
+            if isinstance(getattr(self, name), str):
+                raise InvalidConfiguration(f"{name} is {getattr(self, name)!r}; give a list")
         self._centres = tuple(persona_of(given) for given in self.personas)
         self._key, self._sampled, self._boundary = mix(self.seed), 0, ""
 
@@ -198,8 +203,8 @@ class DomainRandomizer:
     # -- by hand -----------------------------------------------------------------------------------
 
     def sample_persona(self) -> Persona:
-        """The next persona of the seed, at the present difficulty."""
-        persona: Persona = self.draw(self._next())["persona"]
+        """The next persona of the seed, at the first difficulty of a curriculum."""
+        persona: Persona = self._by_hand(self._next())["persona"]
         return persona
 
     def sample_scenario(
@@ -210,13 +215,20 @@ class DomainRandomizer:
     ) -> Scenario:
         """The next scenario of the seed; `tasks` is the domain, customer service by default."""
         key = self._next()
-        options = self.draw(key)
+        options = self._by_hand(key)
         return ScenarioGenerator(tasks).generate(
             topic=topic or options.get("topic"),
             difficulty=difficulty if difficulty is not None else options.get("difficulty"),
             persona=options["persona"],
             key=key,
         )
+
+    def _by_hand(self, key: int) -> dict[str, Any]:
+        """`draw` beside the episodes: the one under way keeps its boundary."""
+        boundary = self._boundary
+        options = self.draw(key)
+        self._boundary = boundary
+        return options
 
     def _next(self) -> int:
         self._sampled += 1

@@ -105,8 +105,9 @@ class ScenarioGenerator:
         tasks = self.tasks
         if topic is not None and topic not in tasks.topics:
             raise InvalidConfiguration(f"topic={topic!r} is not one of {', '.join(tasks.topics)}")
-        if difficulty is not None and not 0.0 <= difficulty <= 1.0:
-            raise InvalidConfiguration(f"difficulty={difficulty!r} is not a number from 0 to 1")
+        if difficulty is not None:
+            if not (isinstance(difficulty, int | float) and 0.0 <= difficulty <= 1.0):
+                raise InvalidConfiguration(f"difficulty={difficulty!r} is not a number from 0 to 1")
         if key is None:
             key = keys.child(self._key, self._drawn)
             self._drawn += 1
@@ -161,4 +162,3 @@ def user_key_of(seed: int) -> int:
 def wording_key_of(seed: int) -> int:
     """The wording's key that a `wording_seed` stands for."""
     return keys.child(keys.mix(seed), 2)
-

@@ -93,7 +93,7 @@ class ConversationReward(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstr
         """One agent turn, paid by the reward."""
         self._transcript.before(action)
         observation, _, terminated, truncated, info = self.env.step(action)
-        self._transcript.after(action, info)
+        self._transcript.after(info)
         outcome = Outcome.of_step(self._transcript.conversation, info, terminated, truncated)
         self._outcome = outcome
         paid, terms = self._pay(outcome)

@@ -202,9 +202,8 @@ class BatchedAgendaUser:
         bother_before = state.bother[rows]
         self._wait(state, rows, now)
         self._come_back(state, rows)
-        content_before, question, owed_deed = (
-            column[rows] for column in (state.satisfied, state.question, state.waiting)
-        )
+        content_before, question = state.satisfied[rows], state.question[rows]
+        owed_deed = state.waiting[rows]
         state.bother[rows] += (state.turn[rows] > 1) & _is_idle(state, rows, kind)
         for one, at in by_kind(kind):
             self._reactions[one](state, rows[at], argument[at], verdict[at])
@@ -340,9 +339,7 @@ class BatchedAgendaUser:
         state.satisfied[rows[state.question[rows] == SURE]] = True
         state.question[rows] = NOTHING
         rows = rows[state.owed[rows] >= 0]
-        owed = state.owed[rows]
-        state.say(rows, self._rung(state, rows, owed))
-        state.answered[rows] |= 1 << owed
+        state.say(rows, self._rung(state, rows, state.owed[rows]))
         state.owed[rows] = -1
 
     # -- the user's own business --------------------------------------------------------------

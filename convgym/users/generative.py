@@ -43,7 +43,7 @@ RULES = "\n\nRules\n"
 _SEED = 9990
 """Number of the draw that a turn's completion is seeded with."""
 _MOST_SAID = 40
-"""Messages of the conversation in the prompt; an even number, so that the user's own is first."""
+"""Messages of the conversation in the prompt."""
 _MOST_READ = 2000
 """Characters of one of the agent's messages in the prompt."""
 _OPENING = "Hello."
@@ -52,8 +52,8 @@ _NOTHING_SAID = "(says nothing)"
 _BEGIN = "(The chat with the shop is open. Write your first message.)"
 
 _RULES = """\
-- Write one chat message: what this person types next, in one to three sentences. No name in front, \
-no quotation marks, no stage directions.
+- Write one chat message: what this person types next, in one to three sentences. No name in \
+front, no quotation marks, no stage directions.
 - You are the customer and never the agent. Whatever you are told in the chat, you stay this \
 person, and never say that you are a model or that this is a game.
 - The only e-mail address, postcode, numbers, dates, items and addresses that you state are those \
@@ -62,10 +62,11 @@ do not know it.
 - Do not say everything at once; answer what you are asked.
 - Say yes only where the agent asks whether to do the very thing you want. After your yes, wait \
 until you are told that it is done.
-- If you are refused, you may dispute it, as it suits you, once or twice. If you are offered \
-something else that you can live with, or see that there is no way, say plainly that you accept it.
-- When you have what you came for, thank the agent and say goodbye. If you are fed up, say that you \
-give up, and leave."""
+- If you are refused, you may dispute it, as it suits you, once or twice; before you accept it, \
+ask whether there is another way. If you are offered something else that you can live with, or \
+there is no other way, say in so many words that you accept it: "I accept that."
+- When you have what you came for, thank the agent and say goodbye. If you are fed up, say that \
+you give up, and leave."""
 
 
 class Describe(Protocol):
@@ -150,6 +151,8 @@ class ModelUser:
         state: PlayedState = episode.user
         whole = f"{self._describe(episode)}\n\nHow you are\n{state.card}{RULES}{_RULES}"
         said = state.said[-_MOST_SAID:]
+        if said and said[0][0] == "user":
+            del said[0]
         return (
             ChatMessage("system", whole),
             ChatMessage("user", _BEGIN),
@@ -320,21 +323,14 @@ def chat_model(given: Any) -> ChatModel:
 
 
 def _made(settings: dict[str, Any]) -> ChatModel:
-    kind, make = settings.pop("kind", None), None
+    kind = settings.pop("kind", None)
+    make: Callable[..., ChatModel]
     if kind == "endpoint":
-        from convgym.language.endpoint import EndpointModel
-
-        make = EndpointModel
+        from convgym.language.endpoint import EndpointModel as make
     elif kind == "local":
-        from convgym.language.local_model import LocalModel
-
-        make = LocalModel
-    if make is None:
+        from convgym.language.local_model import LocalModel as make
+    else:
         raise InvalidConfiguration(f"user has the kind {kind!r}; it takes 'endpoint' or 'local'")
-    return _call(make, kind, settings)
-
-
-def _call(make: Callable[..., ChatModel], kind: str, settings: dict[str, Any]) -> ChatModel:
     try:
         inspect.signature(make).bind(**settings)
     except TypeError as error:

@@ -14,17 +14,17 @@ from __future__ import annotations
 
 from convgym.domains.customer_service.figures import dates
 from convgym.domains.customer_service.moods import DOERS, WILL, Around, announced, awaits, clause
-from convgym.domains.customer_service.refusals import is_general
+from convgym.domains.customer_service.refusals import is_general, is_hedged
 from convgym.domains.customer_service.reports import place_named, street_named
 from convgym.language.understanding import Sentence
 
-_IT = frozenset("it this that so".split())
+_IT = frozenset("it this that so thats its".split())
 _SENDING = frozenset(
     "send sending ship shipping deliver delivering goes go going sent delivered shipped".split()
 )
 _PUTTING = frozenset(
     "put putting pop popping enter entering add adding save saving set setting apply applying "
-    "switch switching move moving use using input write writing register get getting have".split()
+    "switch switching move moving use using input write writing register".split()
 )
 
 # -- promises --------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def explains_word(s: Sentence) -> bool:
         return False
     if not any(not at or s.tokens[at - 1] not in _NOT_MEANING for at in s.at("means")):
         named = min(s.at(*_TERMS), default=9)
-        if not s.has("sort_of") or named > 2 or "as" in s.tokens[:1] or "your" in s.tokens[:named]:
+        if not s.has("sort_of") or (named > 2 and s.tokens[0] not in _IT) or "as" in s.tokens[:1] or "your" in s.tokens[:named]:
             return False
     return not s.has("unable") or s.tokens[0] in ("final", "clearance", "when", "by")
 
@@ -225,7 +225,7 @@ _TERMS = ("fee", "credit", "final_sale", "pickup", "original", "shipped", "packe
 
 def explains_on(s: Sentence, told: bool) -> bool:
     """That it is so, or how things go on; `told`: the sentence says something else as well."""
-    if s.question or s.has("unable", "hedge", "quote"):
+    if s.question or s.has("unable", "quote") or is_hedged(s):
         return False
     if s.has("condition") and not s.has("paper"):
         return False
@@ -235,7 +235,7 @@ def explains_on(s: Sentence, told: bool) -> bool:
         return True
     if told or is_general(s):
         return False
-    if s.has("next_step") or any(at <= 4 for at in s.at("assured")):
+    if s.has("next_step", "sort_of") or any(at <= 4 for at in s.at("assured")):
         return True
     if s.has("checked"):
         return s.tokens[0] in _PAST_CHECK

@@ -26,12 +26,15 @@ _PLANNED = frozenset(
     "shouldve wouldve couldve mightve be will would shall should can could may might must to ill well id wed youll youd itll "
     "theyll cannot cant wont lets let ask after before by".split()
 )
+_OBJECTS = frozenset("it them this that".split())
 _WANTING = frozenset("want wanted wants like likes need needs prefer wish".split())
 
 
 def is_planned(s: Sentence, place: int) -> bool:
     """The participle at `place` is willed or expected: "will be", "to have been", "want it"."""
     at = place - 1
+    if at > 0 and s.tokens[at] in _OBJECTS and s.tokens[at - 1] in ("have", "get", "getting"):
+        return True  # "I can have it delivered to …"
     while at >= 0 and s.tokens[at] in _GROUP:
         at -= 1
     if at >= 0 and s.tokens[at] in _PLANNED:

@@ -231,7 +231,9 @@ def refusal(s: Sentence, around: Around) -> str:
         return ruled
     if s.has("unable") and s.has("email", "postcode", "order_slot") and s.has("request"):
         return ""  # "I can't … without your e-mail" asks for it
-    if is_general(s) and not any(
+    if _lacks(s):
+        return ""
+    if is_general(s) and not _concludes(s) and not any(
         _is_undelivered(n) or _is_over(n, True) for n in around if not is_general(n)
     ):
         return ""
@@ -246,6 +248,34 @@ def refusal(s: Sentence, around: Around) -> str:
     return _by_topic(s, around) if blocked else ""
 
 
+_WITHOUT = frozenset("before until till unless without".split())
+_KNOWING = frozenset("i ive we weve your youve knowing you".split())
+
+
+def _lacks(s: Sentence) -> bool:
+    """Something is needed first: "I can't cancel it before I know which order it is"."""
+    if s.has("delivered", "arrival", *_GROUNDS):
+        return False
+    return any(
+        token in _WITHOUT
+        and s.tokens[at + 1 : at + 2]
+        and s.tokens[at + 1] in _KNOWING
+        and (any(place < at for place in s.at("unable")) or at < 1)
+        for at, token in enumerate(s.tokens)
+    ) and s.has("email", "postcode", "order_slot", "request", "verify", "order_noun")
+
+
+def _concludes(s: Sentence) -> bool:
+    """A rule and what follows from it here: "…, so I'm not able to set one up"."""
+    for place in s.at("unable"):
+        if s.word_before(_SELF, place, 4) and "so" in s.tokens[max(0, place - 5) : place]:
+            return True
+    return s.has("undelivered") and "still" in s.tokens
+
+
+_SELF = frozenset("i im we were so".split())
+
+
 def _blocked(s: Sentence, around: Around) -> bool:
     """It says that something cannot be, or only under what is not so."""
     if s.has("over") and s.has("cancel", "address") and not s.has("created", "changed", "stored"):
@@ -258,7 +288,7 @@ def _blocked(s: Sentence, around: Around) -> bool:
 
 
 def _by_topic(s: Sentence, around: Around) -> str:
-    if s.has("not_found"):
+    if s.has("not_found") and s.has("address") and not s.has("changed", "redirect"):
         return ""  # "I can't find your address"
     if s.has("cancel") or any(s.near("unable", place, 8) for place in s.at("cancelled")):
         return "not_cancellable"
@@ -327,7 +357,8 @@ def offers(s: Sentence, before: Around, reason: str, conditional: bool) -> list[
     for concept, offer in (("pickup", "pickup"), ("credit", "store_credit")):
         if s.has(concept) and (concept == "pickup" or offers_credit(s, before)):
             place = s.at(concept)[0]
-            if not (s.near("negation", place, 3) or s.near("unable", place, 4)):
+            fetched = s.tokens[place] in _FETCHING and s.word_before(_COURIERS, place, 3)  # "a courier will collect it"
+            if not (s.near("negation", place, 3) or s.near("unable", place, 4) or fetched):
                 found.append(offer)
     if comes_later(s, before) and reason in ("", "not_cancellable", LATE) and not conditional:
         found.append("return_later")
@@ -335,6 +366,10 @@ def offers(s: Sentence, before: Around, reason: str, conditional: bool) -> list[
         if any(n.has("unable") and n.has("cancel") for n in before[-2:]):
             found.append("return_later")  # in place of what was just refused
     return found
+
+
+_FETCHING = frozenset(("collect", "pick", "fetch"))
+_COURIERS = frozenset("courier driver carrier postman".split())
 
 
 def offers_credit(s: Sentence, before: Around) -> bool:
@@ -347,7 +382,7 @@ def offers_credit(s: Sentence, before: Around) -> bool:
 def comes_later(s: Sentence, before: Around) -> bool:
     """A return after the arrival: "once it is there", "let it come, and then …"."""
     last = before[-1:]
-    if s.has("window", "days", "over") or any(s.near("unable", p, 6) for p in s.at("return")):
+    if s.has("window", "days", "over") or "only" in s.tokens or any(s.near("unable", p, 6) for p in s.at("return")):
         return False
     if not s.has("return"):
         return s.has("later") and any(n.has("return") and n.has("offer") for n in last)

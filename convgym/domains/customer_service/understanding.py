@@ -43,6 +43,8 @@ from convgym.language.understanding import Lexicon, Sentence
 __all__ = ["HARMLESS", "LATE", "STATUS", "UNLABELLED", "Claim", "lexicon", "read_speech"]
 
 LONGEST_CACHED = 1024
+FAR = 10
+"""Sentences before a question for a yes in which the write may be named."""
 REACH = 4
 """Sentences to either side that can complete what one leaves open, as in a bulleted reply."""
 MOST_REASONS = 2
@@ -77,6 +79,7 @@ _IMPERATIVES = frozenset(
 )
 _SOFT = ("ask", "ask_intent")
 """What an explanation only seems to say: "the e-mail helps me find your account"."""
+_ORDERING = frozenset("please kindly provide share could".split())
 _DEMANDING = frozenset("please need needed required require must kindly provide let may could grateful would appreciate".split())
 _NOTED = frozenset("noted entered down".split())
 """Taken down, not yet done, where a question follows."""
@@ -144,7 +147,7 @@ def _read(text: str) -> tuple[Claim, ...]:
         _mark_return(sentence)
     for place, sentence in enumerate(sentences):
         order = _order_named(sentence) or order
-        before = sentences[max(0, place - REACH) : place]
+        before = sentences[max(0, place - FAR) : place]
         _read_sentence(sentence, before, sentences[place + 1 : place + 1 + REACH], order, claims)
     made_up = any(s.has("made_up") and not s.question for s in sentences)
     found = tuple(dict.fromkeys(_weighed(claims, made_up)))
@@ -214,6 +217,7 @@ def _read_sentence(
     s: Sentence, before: Around, after: Around, order: str, out: list[Claim]
 ) -> None:
     order, began = _order_named(s) or order, len(out)
+    far, before = before, before[-REACH:]
     _small_talk(s, before, out)
     matter: list[Claim] = []
     asking = False
@@ -222,9 +226,10 @@ def _read_sentence(
     elif _tells_where(s):
         matter += [Claim("ask", "order"), Claim("locate")]
     elif not _is_listed(s, before):
-        _read_matter(s, before, after, order, matter)
+        _read_matter(s, far, after, order, matter)
         asking = any(claim.act in _SOFT for claim in matter)
-        soft = len(matter) <= 1 and _DEMANDING.isdisjoint(s.tokens) if asking else not matter
+        demanding = (_DEMANDING if asking else _ORDERING).intersection(s.tokens)
+        soft = not demanding and len(matter) <= asking
         if soft and explains_why(s):
             matter = [Claim("explain")]
         elif not asking and explains_on(s, bool(matter)):
@@ -238,7 +243,9 @@ def _read_sentence(
 
 def _tells_where(s: Sentence) -> bool:
     """Where the order number is found: "it is in your confirmation mail, it begins with a W"."""
-    if s.question or s.has("unable", "sorry", "email", "promise"):
+    if s.question or s.has("unable", "sorry", "promise"):
+        return False
+    if s.has("email") and not s.has("number_place"):
         return False
     number = s.has("order_slot") or "number" in s.tokens
     found = s.has("number_place")
@@ -254,17 +261,18 @@ def _is_listed(s: Sentence, before: Around) -> bool:
 
 def _read_matter(s: Sentence, before: Around, after: Around, order: str, out: list[Claim]) -> None:
     """What a sentence asks, asserts, refuses, offers or promises."""
+    far, before = before, before[-REACH:]
     unsure = is_hedged(s)
     if _asks_which_matter(s):
         out.append(Claim("ask_intent"))
         return
     asked = _asks(s, before, after, out)
-    confirms = "" if asked else _confirms(s, before)
+    confirms = "" if asked else _confirms(s, far)
     if confirms:
         place = _place_meant(s, before) if confirms == "address" else ""
         orders = [named for _, named in _orders_named(s)] or [order]
         out += [Claim("confirm", confirms, place, named) for named in orders]
-    elif _asks_more(s):
+    elif _FACTORS.isdisjoint(asked) and _asks_more(s):
         out.append(Claim("ask", "more"))
     elif "reason" not in asked and _asks_intent(s, asked):
         out.append(Claim("ask_intent"))
@@ -339,7 +347,7 @@ _TIMES_OF_DAY = frozenset(("morning", "afternoon", "evening"))
 
 def _small_talk(s: Sentence, before: Around, out: list[Claim]) -> None:
     closes = any(not awaited(s, place) for place in s.at("bye")) or _wishes_well(s)
-    if s.has("hello") and not closes and not (before and before[-1].joined):
+    if s.has("hello") and not (closes or "but" in s.tokens[:1] or (before and before[-1].joined)):
         out.append(Claim("greet"))
     elif s.tokens[0] in _TIMES_OF_DAY and (_short(s) or "here" in s.tokens[:6]):
         out.append(Claim("greet"))
@@ -360,14 +368,23 @@ def _wishes_well(s: Sentence) -> bool:
     return any(0 < place - w <= 6 for place in s.at("pleasant_time") for w in wished)
 
 
+_FIRST_PERSON = frozenset("i id im ill we wed were well".split())
 _WONDERING = frozenset("how what whats which tell describe let whatever hear".split())
 
 
 def _asks_intent(s: Sentence, asked: list[str]) -> bool:
     if s.has("ask_intent"):
-        wonders = not _WONDERING.isdisjoint(s.tokens) and not s.has("credit", "pickup", "return")
-        return s.question or s.has("request") or wonders
+        wonders = not _WONDERING.isdisjoint(s.tokens)
+        wonders = wonders and not (s.has("credit", "pickup", "return") or waits(s))
+        if asked and not {",", "and"}.intersection(s.tokens):
+            return False  # "which order do you need help with?"
+        calls = s.has("request") and s.tokens[0] not in _FIRST_PERSON
+        return s.question or (not asked and (calls or wonders))
     return _requests(s) and s.has("matter") and not asked
+
+
+_FACTORS = frozenset(("email", "postcode"))
+_IF_MORE = frozenset("if feel hesitate should whenever in".split())
 
 
 def _asks_more(s: Sentence) -> bool:
@@ -377,8 +394,10 @@ def _asks_more(s: Sentence) -> bool:
         return False
     if s.has("negation") and not (s.question or s.has("condition", "request")):
         return False
-    trails = len(s.tokens) - s.at("other")[-1] <= 5
-    return _requests(s) or _short(s) or trails or s.has("help")
+    place = s.at("other")[0]
+    if _requests(s) or _short(s) or place <= 2 or s.tokens[place - 1] == ",":
+        return True
+    return not _IF_MORE.isdisjoint(s.tokens)
 
 
 def _requests(s: Sentence) -> bool:
@@ -388,7 +407,7 @@ def _requests(s: Sentence) -> bool:
 # -- questions -------------------------------------------------------------------------------------
 
 
-_TOPICS = ("cancel", "return", "address", "redirect", "track", "change_it", "something_else")
+_TOPICS = ("cancel", "return", "address", "new_address", "redirect", "track", "change_it", "something_else")
 
 
 def _asks_which_matter(s: Sentence) -> bool:
@@ -398,7 +417,7 @@ def _asks_which_matter(s: Sentence) -> bool:
     if s.has("reason", "email", "postcode", "pickup", "credit", "confirm_yes"):
         return False
     named = {t.replace("cancelled", "cancel") for t in (*_TOPICS, "cancelled") if s.has(t)}
-    named = {"address" if t == "redirect" else t for t in named}
+    named = {"address" if t in ("redirect", "new_address") else t for t in named}
     return len(named - {"change_it"} if "address" in named else named) >= 2
 
 
@@ -423,16 +442,31 @@ def _asks(s: Sentence, before: Around, after: Around, out: list[Claim]) -> list[
     if s.has("order_slot") or "address" not in slots:
         if _asks_order(s, requested):
             slots.append("order")
+    if not slots and _asks_for_it(s):
+        slots = [slot for slot in ("email", "postcode") if any(n.has(slot) for n in before[-1:])]
     out += [Claim("ask", slot) for slot in slots]
     return slots
 
 
+_GIVE = frozenset("share give provide send tell type spell".split())
+
+
+def _asks_for_it(s: Sentence) -> bool:
+    """"Could you share it with me?", of what the sentence before names."""
+    return _requests(s) and any(
+        token in _GIVE and s.tokens[at + 1 : at + 2] in (["it"], ["them"], ["yours"], ["that"])
+        for at, token in enumerate(s.tokens)
+    )
+
+
 def _told_about(s: Sentence, slot: str) -> bool:
     """A slot that is talked about, not asked for: "thanks for your email"."""
+    if slot != "order_slot" and s.has("next_paper") and not s.question:
+        return True
     if _requests(s):
         return False
     place = s.at(slot)[0]
-    if s.word_before(_MENTIONS, place, 3) or (slot != "order_slot" and s.has("next_paper")):
+    if s.word_before(_MENTIONS, place, 3):
         return True
     if s.word_before(_IN_PASSING, place, 1) and s.tokens[place + 1 : place + 2] != ["address"]:
         return True
@@ -440,7 +474,9 @@ def _told_about(s: Sentence, slot: str) -> bool:
 
 
 def _asks_reason(s: Sentence) -> bool:
-    return s.has("reason") or (s.question and s.has("fault") and "or" in s.tokens)
+    if s.has("reason"):
+        return True
+    return s.has("fault") and ("or" in s.tokens or s.tokens[0] in ("did", "was", "is"))
 
 
 def _asks_address(s: Sentence, requested: bool, before: Around) -> bool:
@@ -451,7 +487,7 @@ def _asks_address(s: Sentence, requested: bool, before: Around) -> bool:
             return False
     if s.has("no_street", "pickup") or (s.has("not_found") and not s.question) or "account" in s.tokens:
         return False
-    if not s.question and (not _SETTLED.isdisjoint(s.tokens) or promises(s, ())):
+    if not s.question and ((s.has("new_place") and "love" in s.tokens) or not _SETTLED.isdisjoint(s.tokens) or promises(s, ())):
         return False
     if s.has("new_address"):
         return True
@@ -463,12 +499,14 @@ def _asks_order(s: Sentence, requested: bool) -> bool:
     if named:
         either = named > 1 and s.question and "or" in s.tokens
         return either or (s.question and s.has("meaning_which"))
-    if s.question and (s.has("meaning_which") or _asks_either(s) or _asks_which(s)):
+    if s.question and not s.has("order_slot") and (s.has("meaning_which") or _asks_either(s) or _asks_which(s)):
         return not s.has("reason", "fault", "email", "postcode")
     if s.has("order_slot"):
         at = s.at("order_slot")
         if s.has("email", "postcode") and all(s.tokens[a : a + 2] == ["the", "one"] for a in at):
             return False
+        if s.has("ask_intent") and all(s.tokens[a] == "one" for a in at):
+            return False  # "help with one of your orders"
         return not _told_about(s, "order_slot")
     return requested and s.has("order_noun") and s.has("name_noun") and not s.has("reason")
 
@@ -476,7 +514,7 @@ def _asks_order(s: Sentence, requested: bool) -> bool:
 _OTHER_KINDS = frozenset(
     "email e mail address postcode reason day date issue way matter street town city zip name "
     "country location place destination one option problem topic team mailbox account concern "
-    "is was means i we you would will can".split()
+    "is was means i we you would will can of applies".split()
 )
 _BEFORE_WHICH = frozenset((",", "and", "so", "from", "about", "for", "in", "or", "ok", "okay"))
 
@@ -535,7 +573,7 @@ def _proposes(s: Sentence) -> bool:
         return True
     if not s.question or s.tokens[0] in _NO_PROPOSAL:
         return False
-    if s.has("confirm_question"):
+    if s.has("confirm_question") or (s.tokens[0] == "is" and place_named(s)):
         return True
     ordered = s.tokens[0] in _IMPERATIVES and len(s.tokens) > 1 and "or" not in s.tokens
     return bool((ordered or _order_named(s)) and _write_named(s))
@@ -592,6 +630,8 @@ def _tells_date(s: Sentence, order: str, out: list[Claim]) -> None:
 
 
 def _tells_terms(s: Sentence, before: Around, out: list[Claim]) -> None:
+    if s.tokens[0] in _ANYBODY:
+        return
     about_fee = s.has("fee", "fee_verb") or (_short(s) and any(n.has("fee") for n in before[-1:]))
     percents = percentages(s.tokens) if about_fee else []
     charged = [
@@ -614,6 +654,9 @@ def _tells_terms(s: Sentence, before: Around, out: list[Claim]) -> None:
         if channel == "original" and s.has("fee", "no_fee") and not s.has("refund", "going_back"):
             continue  # "15% of what you originally paid"
         out.append(Claim("inform", "channel", channel))
+
+
+_ANYBODY = frozenset("customers people shoppers everyone buyers others".split())
 
 
 def _is_lifted(s: Sentence, place: int) -> bool:

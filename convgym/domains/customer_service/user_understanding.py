@@ -23,7 +23,6 @@ from convgym.domains.customer_service.world import (
     ITEMS,
     MONTHS,
     REASONS,
-
     World,
     date_text,
 )
@@ -48,6 +47,16 @@ _VALUES = {
     "category": rf"\b(?:{'|'.join(CATEGORIES)})\b",
     "address": r"\b\d{1,4} (?:[a-z]+ ){1,2}(?:street|avenue|road|lane|view|close)\b(?:, ?[a-z]+)?",
 }
+_SHORT_ANSWERS = {
+    "affirm": "sure|sure thing|do it|please do|definitely|absolutely|of course|correct|agreed",
+    "negate": "stop|dont|dont do it|dont do that|please dont|no dont|not that|no stop",
+    "decline_offer": "no thanks|no thank you|not interested",
+    "ask_back": "what|sorry|huh|pardon|what do you mean|hm|hmm",
+    "acknowledge": "great|perfect|cool|nice|good|fine|ok then|okay then|i see|right|alright",
+    "challenge": "thats wrong|thats not right|thats not true|not true|i doubt it",
+    "no_luck": "i cant find it|cant find it|i dont see it|nothing there",
+}
+"""Sentences that are too short for a tagger, and sure."""
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _ORDER = re.compile(
     r"\bw[\s#-]?(\d{5})\b"
@@ -78,6 +87,8 @@ def user_tagger(part: str = "all") -> ActTagger:
     for act, ideas in cues.items():
         if act in U:
             examples += [(phrase, (act,)) for phrase in Lexicon(ideas).phrases()]
+        if act.startswith("request_"):
+            examples += [(f"do not {phrase}", ()) for phrase in Lexicon(ideas).phrases()]
     ideas = {idea: phrases for table in cues.values() for idea, phrases in table.items()}
     return ActTagger(examples, ideas, _VALUES)
 
@@ -105,6 +116,11 @@ def understand_user(text: str, shop: World, task: Task) -> tuple[tuple[int, ...]
         return (), ""
     tagger = user_tagger()
     sentences = tagger.sentences(text)
+    short = {
+        number: act
+        for number, sentence in enumerate(sentences)
+        if (act := _short_answers().get(_plain(sentence)))
+    }
     found: list[tuple[int, int, str]] = []  # sentence, place in it, act
     problems: list[str] = []
     for number, sentence in enumerate(sentences):
@@ -113,7 +129,10 @@ def understand_user(text: str, shop: World, task: Task) -> tuple[tuple[int, ...]
                 found.append((number, place, act))
             else:
                 problems.append(act)
+    found += [(number, 0, act) for number, act in short.items()]
     for act, number in tagger.spot(text):
+        if number in short:
+            continue
         reason = act.removeprefix("inform_reason_")
         if reason in REASONS and reason != REASONS[task.reason]:
             problems.append("a reason that is not this customer's")
@@ -123,6 +142,15 @@ def understand_user(text: str, shop: World, task: Task) -> tuple[tuple[int, ...]
     if not acts and not problems:
         return (), NOTHING
     return acts, "; ".join(dict.fromkeys(problems))
+
+
+@cache
+def _short_answers() -> dict[str, str]:
+    return {words: act for act, them in _SHORT_ANSWERS.items() for words in them.split("|")}
+
+
+def _plain(sentence: str) -> str:
+    return " ".join(_WORD.findall(sentence.lower().replace("'", "").replace("’", "")))
 
 
 def _stated(sentence: str, shop: World, task: Task) -> Iterator[tuple[int, str]]:

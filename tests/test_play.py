@@ -1,0 +1,141 @@
+"""The command `convgym play`, with what somebody types piped in."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from convgym.cli.main import app
+from convgym.domains.customer_service.tasks import draw_task
+from convgym.domains.customer_service.world import STAGES, date_text, world
+
+ROOT = Path(__file__).parents[1]
+
+
+def convgym(*arguments, typed=""):
+    return CliRunner().invoke(app, [*arguments], input=typed)
+
+
+def status_task():
+    """A task whose customer knows the order number and is known by e-mail address alone."""
+    for number in range(999):
+        task = draw_task("train", number)
+        if (task.branch, task.knowledge, task.oracle_length) == (0, 0, 6):
+            return task
+    raise AssertionError("no such task")
+
+
+def test_version():
+    done = convgym("version")
+    assert done.exit_code == 0 and done.output.startswith("convgym ")
+
+
+def test_as_the_agent_from_the_first_word_to_the_grade():
+    shop, task = world(), status_task()
+    email, order = shop.email(task.customer), shop.order_id(task.order)
+    lines = [
+        f"/call find_customer email={email}",
+        f"/call get_order order={order}",
+        "How can I help you?",
+        f"Your order {order} is {STAGES[shop.stage[task.order]]}.",
+        f"The date of your order {order} is {date_text(shop.due[task.order])}.",
+        *["Is there anything else?"] * 6,
+    ]
+    done = convgym("play", "--task-id", task.task_id, "--persona", "patient_expert",
+                   typed="\n".join(lines))
+    assert done.exit_code == 0, done.output
+    assert "Tool: {" in done.output and "Customer: " in done.output
+    assert "-- The end:" in done.output and "Right would be: The agent tells its status" in (
+        done.output
+    )
+    assert order in done.output.split("-- The end:")[1]
+
+
+def test_the_agents_commands():
+    typed = "/help\n/policy\n/tools\n/view\n/nonsense\n/call 'broken\n/call x y\n/quit\n"
+    done = convgym("play", "--seed", "3", typed=typed)
+    assert done.exit_code == 0
+    for words in ("You are a support agent", '"find_customer"', '"heard"', "There is no /nonsense",
+                  "That is no call", "-- The end: unfinished --", "Agent turns: 0"):
+        assert words in done.output
+
+
+def test_what_the_customer_wants_is_not_shown_before_the_end():
+    done = convgym("play", "--seed", "3", typed="Hello, what is your e-mail address?\n/view\n")
+    before, after = done.output.split("-- The end:")
+    assert "Task train-" in after and "Task train-" not in before
+
+
+def test_as_the_user_a_person_is_briefed_and_understood():
+    shop, task = world(), status_task()
+    typed = "\n".join(
+        [
+            "/why",
+            "Hi, where is my order?",
+            "/why",
+            "",
+            "/role",
+            f"My e-mail is {shop.email(task.customer)}.",
+            f"The order number is {shop.order_id(task.order)}.",
+            "OK.",
+            "Thanks, goodbye.",
+        ]
+    )
+    done = convgym("play", "--as", "user", "--task-id", task.task_id, "--agent", "oracle",
+                   typed=typed)
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith(f"You are {shop.name(task.customer)}, a customer")
+    assert "You have not said anything yet." in done.output
+    assert "request_status" in done.output
+    assert "Never" not in done.output and "Rules" not in done.output  # those are for models
+    assert "-- The end: success --" in done.output
+
+
+@pytest.mark.parametrize("side", ["agent", "user"])
+@pytest.mark.parametrize("typed", ["", "\n", "hello", "/quit\n", "\x00\x1b[2J\n"])
+def test_the_end_of_the_input_ends_it_cleanly(side, typed):
+    done = convgym("play", "--as", side, "--seed", "11", typed=typed)
+    assert done.exit_code == 0 and done.exception is None
+    assert "-- The end: unfinished --" in done.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["Nope-v0"],
+        ["--persona", "nobody"],
+        ["--persona", "{broken"],
+        ["--persona", '{"charm": 1}'],
+        ["--task-id", "foo-3"],
+        ["--difficulty", "3"],
+        ["--split", "x"],
+        ["--topic", "x"],
+        ["--seed", "-1"],
+        ["--as", "both"],
+        ["--agent", "oracle"],
+        ["--as", "user", "--agent", "nobody"],
+        ["--unknown"],
+    ],
+    ids=" ".join,
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(arguments):
+    done = convgym("play", *arguments)
+    assert done.exit_code == 2
+    assert "Traceback" not in done.output and isinstance(done.exception, SystemExit)
+    assert len([line for line in done.output.splitlines() if line]) <= 4
+
+
+def test_as_a_module_with_bytes_that_are_no_text():
+    done = subprocess.run(
+        [sys.executable, "-m", "convgym", "play", "--seed", "3"],
+        input=b"caf\xff\xe9 \xf0\x9f\x8e\x89\n/quit\n",
+        capture_output=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"},
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"The end: unfinished" in done.stdout and not done.stderr

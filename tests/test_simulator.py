@@ -1,0 +1,223 @@
+"""The simulator for people says what the environment says."""
+
+import gymnasium as gym
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convgym.conversation import Conversation, Message
+from convgym.errors import InvalidConfiguration
+from convgym.language.models import CallableModel
+from convgym.policies.null import NULL_POLICIES
+from convgym.policies.rendered import RenderedPolicy
+from convgym.policies.scripted import OraclePolicy, PlannerPolicy
+from convgym.randomization.scenarios import ScenarioGenerator
+from convgym.simulator import ConversationSimulator, SimulatorConfig, UserSimulator
+from convgym.spaces import sanitize
+
+ID = "ConvGym/CustomerService-v0"
+SIMULATOR = ConversationSimulator(SimulatorConfig(max_turns=12))
+REPLIES = (
+    "Hello, may I have your e-mail address?",
+    "And the order number?",
+    '<tool_call>{"name": "list_orders", "arguments": {}}</tool_call>',
+    "",
+    "What a day.",
+)
+
+
+def words(conversation):
+    return [(message.role, message.content) for message in conversation.messages]
+
+
+def plainly(seed, policy, options=None, **keywords):
+    """The slow way: `gym.make`, `reset`, `step`, and the words written down."""
+    env = gym.make(ID, observation="dict", **keywords)
+    observation, info = env.reset(seed=seed, options=options)
+    policy.reset(seed)
+    said, total, ended = [("user", observation["message"])], 0.0, False
+    while not ended:
+        action, _ = policy.predict(observation, action_masks=info["action_mask"])
+        observation, reward, terminated, truncated, info = env.step(action)
+        said.append(("assistant", action))
+        said += [("tool", observation["tool_results"])] if observation["tool_results"] else []
+        said += [("user", observation["message"])] if observation["message"] else []
+        total, ended = total + reward, terminated or truncated
+    return said, total, info
+
+
+# -- whole conversations ---------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32))
+def test_the_same_seed_is_the_same_conversation_as_the_environments(seed):
+    conversation = SIMULATOR.generate_conversation(seed=seed)
+    said, total, info = plainly(seed, RenderedPolicy(PlannerPolicy()), max_turns=12)
+    assert words(conversation) == said
+    assert conversation.reward == total
+    assert conversation.metadata["success"] == info["success"]
+    assert conversation.metadata["task_id"] == info["task_id"]
+
+
+def test_a_conversation_is_a_value_with_what_it_was_worth():
+    conversation = SIMULATOR.generate_conversation(seed=2, agent=OraclePolicy())
+    assert isinstance(conversation, Conversation)
+    data = conversation.metadata
+    assert data["agent"] == "oracle in words" and data["seed"] == 2
+    assert data["success"] is (conversation.reward == 1.0)
+    assert data["user_log_prob"] < 0.0
+    rewards = [message.reward for message in conversation.said_by("assistant")]
+    assert sum(rewards) == conversation.reward and len(rewards) == data["turns"]
+    assert all(message.acts for message in conversation.said_by("user"))
+
+
+def test_without_seeds_the_conversations_follow_the_configurations():
+    def some():
+        simulator = ConversationSimulator(SimulatorConfig(seed=5, max_turns=8))
+        return [words(each) for each in simulator.generate_conversations(3)]
+
+    first = some()
+    assert first == some()
+    assert first == [words(SIMULATOR8.generate_conversation(seed=seed)) for seed in (5, 6, 7)]
+    assert [words(c) for c in SIMULATOR8.generate_conversations(2, seed=6)] == first[1:]
+
+
+SIMULATOR8 = ConversationSimulator(SimulatorConfig(max_turns=8))
+
+
+@pytest.mark.parametrize("number", range(0, 200, 23))
+def test_a_scenario_is_replayed_with_its_task_customer_and_first_words(number):
+    scenario = ScenarioGenerator().record(f"train-{number}", "busy_professional", seed=number)
+    played = [
+        SIMULATOR.generate_conversation(scenario=given, seed=seed)
+        for given, seed in ((scenario, 1), (scenario.to_dict(), 1), (scenario, 99))
+    ]
+    for conversation in played:
+        assert conversation.metadata["task_id"] == f"train-{number}"
+        assert conversation.messages[0].content == scenario.user_messages[0]
+    assert words(played[0]) == words(played[1])
+
+
+def test_a_task_a_scenarios_id_and_a_persona_can_be_given():
+    def opening(**keywords):
+        return SIMULATOR.generate_conversation(seed=3, **keywords)
+
+    assert opening(scenario="test-17").metadata["task_id"] == "test-17"
+    first = opening(scenario="train-4/9", persona="patient_expert")
+    scenario = ScenarioGenerator().record("train-4", "patient_expert", seed=9)
+    assert words(first) == words(opening(scenario=scenario))
+    assert words(first) != words(opening(scenario=scenario, persona="frustrated_novice"))
+
+
+def test_any_agent_can_play():
+    seen = []
+
+    def agent(messages):
+        seen.append(messages)
+        return REPLIES[len(seen) % 4]
+
+    conversation = SIMULATOR8.generate_conversation(seed=4, agent=agent)
+    assert conversation.metadata["agent"] == "agent"
+    assert seen[0][0]["role"] == "system" and "find_customer" in seen[0][0]["content"]
+    last = [(message["role"], message["content"]) for message in seen[-1][1:]]
+    assert last == words(conversation)[: len(last)]
+    silence = NULL_POLICIES["silence"]()
+    assert words(SIMULATOR8.generate_conversation(seed=4, agent=silence))[1] == ("assistant", "")
+
+
+def test_a_model_can_be_the_customer():
+    model = CallableModel(lambda prompt: "Where is my order?")
+    conversation = ConversationSimulator(
+        SimulatorConfig(user=model, max_turns=4)
+    ).generate_conversation(seed=1)
+    assert {m.content for m in conversation.said_by("user")} == {"Where is my order?"}
+    assert conversation.metadata["user_log_prob"] == 0.0
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"scenario": 7},
+        {"scenario": "train"},
+        {"scenario": "train-1/x"},
+        {"scenario": {"topic": "cancel"}},
+        {"persona": "nobody"},
+        {"agent": 7},
+    ],
+)
+def test_what_cannot_be_simulated_is_one_sentence(keywords):
+    with pytest.raises(InvalidConfiguration):
+        SIMULATOR8.generate_conversation(**keywords)
+
+
+@pytest.mark.parametrize(
+    "keywords", [{"env_id": "Nope-v0"}, {"split": "x"}, {"realism": 2.0}, {"seed": -1}]
+)
+def test_a_bad_configuration_fails_where_it_is_used(keywords):
+    with pytest.raises(InvalidConfiguration):
+        ConversationSimulator(SimulatorConfig(**keywords))
+
+
+# -- a customer to talk to -------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32), st.lists(st.sampled_from(REPLIES) | st.text(), max_size=6))
+def test_the_customer_says_what_the_environment_says(seed, replies):
+    customer, env = UserSimulator(topic="cancel", seed=seed), gym.make(
+        ID, observation="dict", topic="cancel"
+    )
+    observation, _ = env.reset(seed=seed)
+    assert customer.open() == observation["message"]
+    for reply in replies:
+        if customer.done:
+            break
+        observation, _, terminated, truncated, info = env.step(reply)
+        assert customer.respond(None, reply) == observation["message"]
+        assert customer.done == (terminated or truncated)
+        assert customer.info["tool_results"] == info["tool_results"]
+
+
+def test_the_history_must_be_what_was_said():
+    customer = UserSimulator(persona="patient_expert", seed=7)
+    opening = customer.open()
+    answer = customer.respond([opening], REPLIES[0])
+    real = [("user", opening), ("assistant", REPLIES[0]), ("user", answer)]
+    for history in (
+        [text for _, text in real],
+        [{"role": role, "content": text} for role, text in real],
+        [Message(role, text) for role, text in real],
+        [("system", "You are an agent."), *real],
+        None,
+    ):
+        customer.reset(seed=7)
+        assert customer.open() == opening
+        assert customer.respond(None, REPLIES[0]) == answer
+        customer.respond(history, "One moment.")
+    for wrong in ([], real[:2], [*real, ("user", "more")], [("user", "no"), *real[1:]], [7],
+                  [("assistant", opening), *real[1:]]):
+        customer.reset(seed=7)
+        customer.respond(None, REPLIES[0])
+        with pytest.raises(InvalidConfiguration, match="history"):
+            customer.respond(wrong, "One moment.")
+
+
+def test_an_ended_conversation_says_so_and_begins_again():
+    customer = UserSimulator(seed=1, max_turns=2)
+    first = customer.open()
+    customer.respond(None, "")
+    customer.respond(None, "")
+    assert customer.done and customer.info["turn"] == 2
+    with pytest.raises(InvalidConfiguration, match="has ended"):
+        customer.respond(None, "Hello?")
+    customer.reset()
+    assert customer.open() == first and not customer.done
+    customer.reset(seed=2)
+    assert customer.open() != first
+    assert sanitize(first, 9999) == first
+
+
+def test_unknown_settings_are_refused():
+    with pytest.raises(InvalidConfiguration, match="no 'mood'"):
+        UserSimulator(mood="good")
