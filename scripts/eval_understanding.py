@@ -1,6 +1,7 @@
 """How well replies are understood: exact share, F1 per act, abstention, on labelled files.
 
     python scripts/eval_understanding.py FILE [FILE ...] [--labels] [--errors] [--ignore ACT ...]
+                                         [--examples FILE]
 
 A file holds one JSON object per line; `tests/data/replies.md` tells all labels:
 
@@ -12,12 +13,16 @@ refusal that says only "too late". An act is the name before the bracket, but a 
 read counts only if all of it is right, slot and value. Macro-F1 is over the acts with at least
 20 examples. Abstained: nothing at all is read, where a label stands.
 
+`--examples` takes a labelled file whose replies with one label serve a reranker, which is asked
+where nothing was read; of a file that is its own examples a fifth at a time is left out.
+
     exact 0.912 [0.87, 0.94]   macro-F1 0.93 over 11 acts   abstained 0.02 [0.01, 0.05]
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import re
 from collections import Counter
@@ -27,15 +32,20 @@ from typing import NamedTuple
 
 from convgym.domains.customer_service.rules import DENIALS, OFFERS
 from convgym.domains.customer_service.understanding import (
+    HARMLESS,
     LATE,
     STATUS,
     UNLABELLED,
+    Reranker,
     read_speech,
 )
 from convgym.domains.customer_service.vocabulary import PROMISES, SLOTS, WRITES
 from convgym.domains.customer_service.world import MONTHS
 from convgym.evaluation.intervals import wilson
+from convgym.language.reranker import NearestLabel
 
+FOLDS = 5
+"""Parts of a file that is its own examples; each is read with those of the others."""
 ENOUGH = 20
 """Examples that an act needs to count in the macro average."""
 REQUESTS = ("", "status", "cancel", "return", "address")
@@ -88,9 +98,12 @@ class Score(NamedTuple):
         return 2 * self.hits / max(1, 2 * self.hits + self.wrong + self.missed)
 
 
-def read_labels(text: str, request: str = "") -> frozenset[str]:
+def read_labels(
+    text: str, request: str = "", reranker: Reranker | None = None
+) -> frozenset[str]:
     """The labels that the understanding gives to a reply."""
-    labels = {str(claim) for claim in read_speech(text) if claim.act not in UNLABELLED}
+    claims = read_speech(text, reranker)
+    labels = {str(claim) for claim in claims if claim.act not in UNLABELLED}
     late = f"deny({LATE})"
     if late in labels:
         labels.remove(late)
@@ -117,6 +130,31 @@ def labelled(
         wanted, found = (frozenset(x for x in labels if kind(x) not in ignored) for labels in both)
         rows.append(Row(text, wanted, found))
     return rows
+
+
+def reranked(path: Path, examples: Path, ignored: Iterable[str] = ()) -> list[Row]:
+    """The rows of `path` with a reranker that knows those of `examples`, but never the row."""
+    known = [_one_label(line) for line in examples.read_text(encoding="utf-8").splitlines() if line]
+    parts = FOLDS if path.samefile(examples) else 1
+    rerankers = [
+        NearestLabel(
+            [pair for place, pair in enumerate(known) if parts == 1 or place % parts != part],
+            allowed=HARMLESS,
+        )
+        for part in range(parts)
+    ]
+    places = itertools.count()
+
+    def read(text: str, request: str) -> frozenset[str]:
+        return read_labels(text, request, rerankers[next(places) % parts])
+
+    return labelled(path, ignored, read)
+
+
+def _one_label(line: str) -> tuple[str, str]:
+    """A reply and its label; those with several or none only stand in the way of others."""
+    row = json.loads(line)
+    return row["text"], row["acts"][0] if len(row["acts"]) == 1 else f"{len(row['acts'])} labels"
 
 
 def _parsed(line: str, where: str) -> tuple[str, frozenset[str], str]:
@@ -221,10 +259,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--labels", action="store_true", help="a line per label, not per act")
     parser.add_argument("--errors", action="store_true", help="list what is misread")
     parser.add_argument("--ignore", nargs="*", default=(), help="acts that the labels leave out")
+    parser.add_argument("--examples", type=Path, help="labelled replies that a reranker knows")
     chosen = parser.parse_args(arguments)
     for path in chosen.files:
         try:
             rows = labelled(path, chosen.ignore)
+            if chosen.examples:
+                print(f"without a reranker:\n{summary(rows)}")
+                rows = reranked(path, chosen.examples, chosen.ignore)
         except (OSError, ValueError) as error:
             parser.error(str(error))
         print(f"{path.name}: {len(rows)} replies\n{summary(rows)}")

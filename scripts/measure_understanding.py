@@ -1,13 +1,14 @@
-"""How well free text is understood: wordings, whole conversations, labelled replies, attacks.
+"""How well free text is understood: wordings, whole conversations, attacks, hostile strings.
 
     python scripts/measure_understanding.py [--tasks 300] [--data tests/data] [--hostile 10000]
 
     wordings      share of a bank's wordings read as the act they were written for, and no other
     same diff     same policy and seeds, once in acts and once in words: the share of tasks that
     same success  end with the same changes to the shop, and with the same success
-    utterances    labelled replies: exact share; per act precision, recall, F1; abstention
     attacks       replies that must change nothing: every number in that line should be 0
     hostile       odd strings through sanitize() and understand(): how long the longest took
+
+Labelled replies are measured by `eval_understanding.py`.
 """
 
 from __future__ import annotations
@@ -143,46 +144,6 @@ def conversations(banks: Mapping[str, PhraseBank], tasks: int, seed: int) -> dic
                 same = sum(acts[place] == words[place] for acts, words in pairs)
                 shares[name][f"{make.name} same {measure}"] = (same, tasks)
     return shares
-
-
-# -- labelled replies ------------------------------------------------------------------------------
-
-
-def labelled(path: Path) -> list[tuple[set[str], set[str], str]]:
-    """Labels wanted, labels read and text of each labelled reply.
-
-    The labels leave out "one moment, please", and so does what is read.
-    """
-    rows = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        reply = json.loads(line)
-        read = {str(claim) for claim in read_speech(reply["text"])} - {"wait"}
-        rows.append((set(reply["acts"]), read, reply["text"]))
-    return rows
-
-
-def print_labelled(path: Path) -> None:
-    """Exact share, abstention, and one line per act."""
-    rows = labelled(path)
-    exact = sum(wanted == read for wanted, read, _ in rows)
-    meant = [read for wanted, read, _ in rows if wanted]
-    silent = sum(not read for read in meant)
-    print(f"utterances   exact {_share(exact, len(rows))}   abstained {_share(silent, len(meant))}")
-    hits, wrong, missed = Counter[str](), Counter[str](), Counter[str]()
-    for wanted, read, _ in rows:
-        hits.update(_kind(x) for x in wanted & read)
-        wrong.update(_kind(x) for x in read - wanted)
-        missed.update(_kind(x) for x in wanted - read)
-    print(f"  {'act':<12}{'n':>5}{'precision':>11}{'recall':>8}{'F1':>7}")
-    for kind in sorted(hits | wrong | missed):
-        tp, fp, fn = hits[kind], wrong[kind], missed[kind]
-        precision, recall = tp / max(1, tp + fp), tp / max(1, tp + fn)
-        f1 = 2 * tp / (2 * tp + fp + fn)
-        print(f"  {kind:<12}{tp + fn:>5}{precision:>11.3f}{recall:>8.3f}{f1:>7.3f}")
-
-
-def _kind(label: str) -> str:
-    return label.partition("(")[0]
 
 
 # -- attacks ---------------------------------------------------------------------------------------
@@ -330,8 +291,6 @@ def main() -> None:
         for key, text, read in misread(banks[arguments.misread]):
             print(f"{key}  {sorted(read)}\n    {text!r}")
     _print_banks(banks, arguments.tasks, arguments.seed)
-    if (arguments.data / "utterances.jsonl").exists():
-        print_labelled(arguments.data / "utterances.jsonl")
     if (arguments.data / "attacks.jsonl").exists():
         found = attacked(attacks(arguments.data / "attacks.jsonl"), 5, arguments.seed)
         print("attacks      " + "   ".join(f"{name} {count}" for name, count in found.items()))

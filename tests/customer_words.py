@@ -12,17 +12,16 @@ SINGLE = [(text, acts) for text, acts in HELD_OUT if len(acts) == 1]
 SEVERAL = [(text, acts) for text, acts in HELD_OUT if len(acts) > 1]
 
 _SLOTS = {"inform_placed": "date"} | {
-    f"inform_{slot}": slot
-    for slot in ("email", "postcode", "order", "item", "category", "address")
+    f"inform_{slot}": slot for slot in ("email", "postcode", "order", "item", "category", "address")
 }
 
 
 def request_for(acts, number, split="train"):
     """What a writer is asked for, were these the acts of a turn of task `number`."""
     shop, task = world(), tasks.draw_task(split, number)
+    said = [(act, _SLOTS.get(act, "")) for act in sorted(acts)]
     spoken = tuple(
-        Spoken(act, _SLOTS.get(act, ""), wording.act_value(shop, task, act) if act in _SLOTS else "")
-        for act in sorted(acts)
+        Spoken(act, slot, wording.act_value(shop, task, act) if slot else "") for act, slot in said
     )
     draft = wording.user_voices()["train"].say(spoken, Style(), number * 7919 + 5, 1, RETRIEVAL)
     history = (("Agent", "Hello, how can I help?"),)

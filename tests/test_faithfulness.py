@@ -34,9 +34,9 @@ def good(examples):
 
 
 def test_other_words_for_the_same_are_accepted(kept):
-    assert share(kept(*pair) for pair in good(SINGLE)) > 0.85  # measured: 0.883
-    assert share(kept(*pair) for pair in good(SEVERAL)) > 0.77  # measured: 0.814
-    assert share(kept(*pair) for pair in good(HELD_OUT)) > 0.84  # measured: 0.864
+    assert share(kept(*pair) for pair in good(SINGLE)) > 0.86  # measured: 0.883
+    assert share(kept(*pair) for pair in good(SEVERAL)) > 0.79  # measured: 0.826
+    assert share(kept(*pair) for pair in good(HELD_OUT)) > 0.85  # measured: 0.867
 
 
 def test_drafts_are_accepted():
@@ -54,7 +54,7 @@ def test_the_wording_of_other_acts_is_rejected(kept):
             if not acts <= others:
                 values = request_for(acts | others, number)
                 passed.append(kept(filled(text, values), request_for(acts, number)))
-    assert share(passed) < 0.025  # measured: 0.014
+    assert share(passed) < 0.025  # measured: 0.015
 
 
 def test_what_is_off_topic_is_rejected(kept):
@@ -63,7 +63,7 @@ def test_what_is_off_topic_is_rejected(kept):
         for number, (_, request) in enumerate(good(HELD_OUT))
         for step in range(0, 60, 13)
     ]
-    assert share(passed) < 0.03  # measured: 0.018
+    assert share(passed) < 0.03  # measured: 0.024
 
 
 def test_a_missing_value_is_rejected(kept):
@@ -102,7 +102,7 @@ def test_a_weighty_act_more_is_rejected(kept, act):
     assert share(clauses) < 0.02  # measured: 0 to 0.01
 
 
-# -- each rule ---------------------------------------------------------------------------------------
+# -- each rule -------------------------------------------------------------------------------------
 
 CANCEL = replace(
     request_for({"request_cancel", "inform_order"}, 5),

@@ -123,8 +123,8 @@ def test_bounds_widen_with_successes_and_narrow_with_failures():
 def test_one_parameter_stands_at_its_bound_and_the_others_within(key, bounds):
     names = [f"p{n}" for n in range(len(bounds))]
     ranges = AdaptiveRanges(names, bounds=dict(zip(names, bounds, strict=True)))
-    values, boundary = ranges.draw(key)
-    assert ranges.draw(key) == (values, boundary)
+    values, boundary = ranges.draw(key), ranges.boundary(key)
+    assert ranges.draw(key) == values
     assert set(values) == set(names)
     assert values[boundary] == ranges.bounds[boundary]
     assert all(0 <= values[name] <= ranges.bounds[name] for name in names)
@@ -132,7 +132,7 @@ def test_one_parameter_stands_at_its_bound_and_the_others_within(key, bounds):
 
 def test_every_parameter_comes_to_its_bound():
     ranges = AdaptiveRanges(("a", "b", "c"))
-    seen = Counter(ranges.draw(key)[1] for key in KEYS)
+    seen = Counter(ranges.boundary(key) for key in KEYS)
     assert set(seen) == {"a", "b", "c"} and min(seen.values()) > 70
 
 
@@ -141,7 +141,7 @@ def test_ranges_open_for_who_succeeds_and_for_nobody_else(succeeds, width):
     randomizer, widths = DomainRandomizer(curriculum="adr", seed=1), []
     for episode in range(12_000):
         drawn = randomizer.draw(child(9, episode))
-        randomizer.record(succeeds)
+        randomizer.record(succeeds, child(9, episode))
         widths.append(randomizer.get_current_difficulty())
     assert widths == sorted(widths)
     assert widths[-1] == width
@@ -157,7 +157,7 @@ def test_a_policy_that_copes_with_some_things_stops_where_it_does_not():
     randomizer = DomainRandomizer(curriculum="adr")
     for episode in range(12_000):
         drawn = randomizer.draw(child(9, episode))
-        randomizer.record(drawn["persona"].patience > 0.7)
+        randomizer.record(drawn["persona"].patience > 0.7, child(9, episode))
     bounds = randomizer.ranges.bounds
     assert 20 <= bounds["patience"] <= 35
     assert all(bound == 100 for name, bound in bounds.items() if name != "patience")
@@ -329,14 +329,14 @@ def test_sampling_by_hand_repeats_and_leaves_the_running_episode_alone():
 
     adaptive = DomainRandomizer(curriculum="adr", ranges=AdaptiveRanges(("task", *EASY_ENDS)))
     adaptive.ranges.buffer = 1
-    key = next(key for key in KEYS if adaptive.ranges.draw(key)[1] == "patience")
+    key = next(key for key in KEYS if adaptive.ranges.boundary(key) == "patience")
     adaptive.draw(key)
-    for _ in range(20):
+    for other in KEYS[:20]:
         adaptive.sample_persona()
-    adaptive.record(True)
+        adaptive.draw(other)  # another environment's episode
+    adaptive.record(True, key)
     assert adaptive.ranges.bounds["patience"] == 5
-    adaptive.record(True)
-    assert sum(adaptive.ranges.bounds.values()) == 5, "one episode is heard of once"
+    assert sum(adaptive.ranges.bounds.values()) == 5
 
 
 # -- environments ----------------------------------------------------------------------------------

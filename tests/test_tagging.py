@@ -10,6 +10,7 @@ from customer_words import OFF_TOPIC, SEVERAL, SINGLE
 from convgym.domains.customer_service import tasks, wording
 from convgym.domains.customer_service.user_understanding import (
     NOTHING,
+    tagger_of,
     understand_user,
     user_examples,
     user_tagger,
@@ -25,29 +26,52 @@ SHOP = world()
 
 @pytest.fixture(scope="module")
 def unseen():
-    """Fitted to the wordings that a learner may meet; the others are new to it."""
+    """Fitted without the held-out wordings.
+
+    They are not quite new to it: whoever wrote `user_cues.toml` had read many of the single ones,
+    so that a stranger's words may be read less well than these.
+    """
     return user_tagger("train")
 
 
-def f1(tagger, examples):
-    found = [set(tagger.tag(text)) for text, _ in examples]
+def macro_f1(found):
+    """Of pairs (acts that were told, acts that are there), over the acts that are there."""
     scores = []
-    for act in sorted({act for _, acts in examples for act in acts}):
-        right = sum(act in tags and act in acts for tags, (_, acts) in zip(found, examples))
-        named = sum(act in tags for tags in found) + sum(act in acts for _, acts in examples)
+    for act in sorted({act for _, acts in found for act in acts}):
+        right = sum(act in tags and act in acts for tags, acts in found)
+        named = sum((act in tags) + (act in acts) for tags, acts in found)
         scores.append(2 * right / named)
-    exact = np.mean([tags == acts for tags, (_, acts) in zip(found, examples, strict=True)])
-    return np.mean(scores), exact
+    return np.mean(scores)
+
+
+def f1(tagger, examples):
+    found = [(frozenset(tagger.tag(text)), acts) for text, acts in examples]
+    return macro_f1(found), np.mean([tags == acts for tags, acts in found])
 
 
 def test_unseen_wordings_of_one_act(unseen):
-    macro, exact = f1(unseen, SINGLE)  # measured: 0.764, 0.644
-    assert macro > 0.74 and exact > 0.61
+    macro, exact = f1(unseen, SINGLE)  # measured: 0.760, 0.629
+    assert macro > 0.74 and exact > 0.60
 
 
 def test_unseen_turns_of_several_acts(unseen):
-    macro, exact = f1(unseen, SEVERAL)  # measured: 0.719, 0.516
+    macro, exact = f1(unseen, SEVERAL)  # measured: 0.709, 0.523
     assert macro > 0.68 and exact > 0.47
+
+
+def test_wordings_left_out_in_turn():
+    """Three folds of all wordings: what the tagger in use may expect of new ones."""
+    wordings, fold = user_examples("all"), lambda number: number * 7919 % 3
+    found = []
+    for left_out in range(3):
+        tagger = tagger_of(w for n, w in enumerate(wordings) if fold(n) != left_out)
+        found += [
+            (frozenset(tagger.tag(text)), acts)
+            for number, (text, acts) in enumerate(wordings)
+            if fold(number) == left_out and len(acts) == 1
+        ]
+    assert np.mean([tags == acts for tags, acts in found]) > 0.69  # measured: 0.722
+    assert macro_f1(found) > 0.80  # measured: 0.819
 
 
 def test_ideas_are_what_unseen_wordings_are_known_by(unseen):
@@ -64,10 +88,10 @@ def test_the_tagger_knows_every_act_that_can_be_said():
 
 
 def test_a_tagger_is_fitted_quickly():
-    examples = user_examples("all")
+    user_tagger.cache_clear()
     started = time.perf_counter()
-    ActTagger(examples)
-    assert time.perf_counter() - started < 3.0  # measured: 0.4
+    user_tagger()
+    assert time.perf_counter() - started < 3.0  # measured: 0.6
 
 
 def test_the_same_examples_make_the_same_tagger():
@@ -155,8 +179,6 @@ def test_what_the_simulated_customer_says_is_read_back(task_number):
         ("inform_placed",),
     ][task_number % 4]
     turn = tuple(U[act] for act in said)
-    from convgym.language.style import Style
-
     voice = wording.user_voices()["train"]
     text = voice.say(wording.spoken(SHOP, task, turn), Style(), task_number, 1, "retrieval")
     assert set(turn) <= set(understand_user(text, SHOP, task)[0]), text

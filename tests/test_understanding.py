@@ -11,7 +11,7 @@ import pytest
 
 import convgym  # noqa: F401  registers the environments
 from convgym.domains.customer_service import cells
-from convgym.domains.customer_service.grounding import ground_speech
+from convgym.domains.customer_service.grounding import ground_speech, understand
 from convgym.domains.customer_service.rules import (
     DENIALS,
     PARAMETERS,
@@ -19,9 +19,10 @@ from convgym.domains.customer_service.rules import (
     parameter_dict,
 )
 from convgym.domains.customer_service.understanding import read_speech
-from convgym.domains.customer_service.vocabulary import ACTIONS, FACT_FEE, FACTS
+from convgym.domains.customer_service.vocabulary import ACTIONS, FACT_FEE, FACTS, PROMISES
 from convgym.domains.customer_service.wording import agent_banks, agent_text
 from convgym.engine import acts
+from convgym.language.tool_calls import RawCall, parse_reply
 from convgym.language.understanding import MOST_TOKENS, Lexicon
 from convgym.policies.scripted import OraclePolicy
 
@@ -113,11 +114,6 @@ def test_other_wordings_are_understood(measure, file, bank, floor):
     phrases = measure.read_banks(measure.DATA / file)[bank]
     n = measure.size(phrases)
     assert 1 - len(list(measure.misread(phrases))) / n >= floor
-
-
-def test_labelled_replies_are_read_exactly(measure):
-    rows = measure.labelled(measure.DATA / "utterances.jsonl")
-    assert sum(wanted == read for wanted, read, _ in rows) / len(rows) >= 0.95
 
 
 def test_a_policy_in_words_reaches_what_it_reaches_in_acts(measure):
@@ -274,8 +270,9 @@ RED_TEAM = {
     "The postcode didn't work. Mind checking it?": ["ask(postcode)"],
     "Your account is verified, thank you. Let me check the order now.": ["wait"],
     "One moment please, let me check that for you.": ["wait"],
-    "I will not be able to discuss your order until you have been verified.": ["wait"],
-    "Let me check... It's shipped and arrives on 14 March.": [SHIPPED, "inform(eta=14 March)"],
+    "I will not be able to discuss your order until you have been verified.": ["chat"],
+    "Let me check... It's shipped and arrives on 14 March.":
+        ["wait", SHIPPED, "inform(eta=14 March)"],
 }  # fmt: skip
 
 
@@ -359,11 +356,107 @@ def test_speech_without_meaning_is_unclear():
     assert desk.understand(episode, "").said == ()
 
 
+def test_promise_explanation_and_jargon_become_acts():
+    desk, episode = after_the_read(3)
+    promised = heard(desk, episode, "I'm putting you through to a colleague.")
+    assert promised == (acts.Said(acts.PROMISE, PROMISES.index("transfer")),)
+    assert acts.Said(acts.EXPLAIN) in heard(desk, episode, "We ask so that nobody else gets in.")
+    assert acts.Said(acts.JARGON) in heard(desk, episode, "The RMA for that SKU is with tier 2.")
+    assert acts.Said(acts.JARGON) not in heard(desk, episode, "The return of the lamp is set up.")
+
+
+CALL = '<tool_call>{"name": "list_orders", "arguments": {}}</tool_call>'
+
+
+@pytest.mark.parametrize(
+    ("speech", "said"),
+    [
+        ("One moment, please.", 0),
+        ("I'll cancel it for you now.", 0),
+        ("It's only to protect your account.", 0),
+        ("Which order is it?", 1),
+        ("I'll check. It has shipped.", 2),
+    ],
+)
+def test_what_passes_the_time_beside_a_call_keeps_the_floor(speech, said):
+    turn = understand(speech + CALL)
+    assert len(turn.said) == said and len(turn.calls) == 1
+    assert turn.text == speech, "the user reads the speech, not the call"
+
+
+# -- moods: the same deed promised, proposed, possible, done, denied -------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I'll cancel it now.", ["promise(cancel)"]),
+        ("Cancelling it now.", ["promise(cancel)"]),
+        ("It is being cancelled.", ["promise(cancel)"]),
+        ("Shall I cancel it?", ["confirm(cancel)"]),
+        ("I'll cancel it if you say yes.", ["confirm(cancel)"]),
+        ("I've cancelled it.", ["done(cancel)"]),
+        ("I can't cancel it any more.", ["deny(not_cancellable)"]),
+        ("I could cancel it.", []),
+        ("I'll cancel it. What's your email?", ["ask(email)"]),
+        ("You'll have to cancel it yourself.", []),
+        ("I won't cancel it.", []),
+        ("Let me get the return started.", ["promise(return)"]),
+        ("I'll have it redirected to your office.", ["promise(address)"]),
+        ("I can transfer you if you like.", []),
+    ],
+)
+def test_moods_of_a_deed(text, expected):
+    weighty = ("promise", "confirm", "done", "deny", "ask")
+    assert [label for label in labels(text) if label.startswith(weighty)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Sorry, I can't cancel it.", False),
+        ("I'm very sorry, but the return window has closed.", False),
+        ("Sorry, I didn't catch that.", False),
+        ("I can't cancel it. I'm sorry.", True),
+        ("So sorry to hear that!", True),
+    ],
+)
+def test_a_sorry_that_leads_into_a_no_is_no_apology(text, expected):
+    assert ("apologise" in labels(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Expected delivery: March 14th", "inform(eta=14 March)"),
+        ("It arrives Mar. 14, 2025.", "inform(eta=14 March)"),
+        ("Due on the 14th of March.", "inform(eta=14 March)"),
+        ("ETA: 2025-03-14", "inform(eta=14 March)"),
+        ("Delivery date: 14/3", "inform(eta=14 March)"),
+        ("Delivery date: 4/3", ""),
+        ("A fifteen per cent restocking fee applies.", "inform(fee=15)"),
+        ("We deduct twenty-five percent from the refund.", "inform(fee=25)"),
+        ("The return is free of charge.", "inform(fee=0)"),
+        ("- **Status:** Shipped 📦", "inform(status=shipped)"),
+        ("* Order: W12345 — shipped", "inform(status=shipped)"),
+        ("**Next step:** please share your postcode", "ask(postcode)"),
+        ("| Order | W12345 |\n| Status | Packed |", "inform(status=packed)"),
+    ],
+)
+def test_figures_and_markdown_are_read(text, expected):
+    assert [x for x in labels(text) if x.startswith(("inform", "ask"))] == [expected] * bool(expected)
+
+
 # -- what speech never does ------------------------------------------------------------------------
 
 
 def test_attacks_change_nothing(measure):
-    found = measure.attacked(measure.attacks(measure.DATA / "attacks.jsonl"), 1, 0)
+    """But for one that is a well-formed call to transfer and no speech: it is what it says."""
+    texts = measure.attacks(measure.DATA / "attacks.jsonl")
+    transfer = RawCall("transfer_to_human", {})
+    spoken = [text for text in texts if transfer not in parse_reply(text).calls]
+    assert len(texts) - len(spoken) == 1
+    found = measure.attacked(spoken, 1, 0)
     assert found.pop("episodes") > 100
     assert not any(found.values()), found
 

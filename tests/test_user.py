@@ -613,6 +613,23 @@ def test_a_question_of_its_own_comes_once_and_wants_an_answer():
     assert asked > 60
 
 
+def test_what_was_asked_before_a_question_passed_over_is_dropped():
+    dropped, user = 0, plain()
+    for key in range(300):
+        episode, engine = begun(key, CURIOUS, user=user)
+        if episode.end or episode.user.question:
+            continue
+        spoken_to(episode, engine, ASK_EMAIL)
+        if U["ask_why"] in episode.user_turn.acts:
+            spoken_to(episode, engine, ASK_POSTCODE)
+            assert "inform_email" not in heard(episode)
+            if not (episode.end or episode.user.question):
+                spoken_to(episode, engine, (acts.EXPLAIN,))
+                assert "inform_email" not in heard(episode)
+                dropped += 1
+    assert dropped > 60
+
+
 @thorough
 @given(*ANY_TALK)
 def test_questions_are_put_one_at_a_time(number, key, script):

@@ -1,5 +1,7 @@
 """Environments whose customer's words come from a writer: kept, broken, failing, batched."""
 
+import json
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from convgym.errors import InvalidAction, InvalidConfiguration
 from convgym.language.writing import Written
 from convgym.policies.rendered import RenderedPolicy
 from convgym.policies.scripted import OraclePolicy
+from convgym.users.persona import BUILT_IN
 
 REPLIES = ("How can I help?", "What is your email address?", "Which order is it about?")
 
@@ -207,3 +210,19 @@ def test_a_prepared_action_is_the_one_that_is_stepped(environment_id):
     with pytest.raises(InvalidConfiguration, match="was prepared"):
         env.reset(seed=3)
     env.reset(seed=2)
+
+
+@every_id
+def test_what_a_keyword_fixes_no_randomizer_draws(environment_id):
+    env = gym.make(
+        environment_id, persona="patient_expert", topic="return", privileged=True,
+        randomizer={"topics": ["cancel"], "curriculum": "linear", "style_variation": 1.0},
+    )  # fmt: skip
+    for seed in range(5):
+        _, info = env.reset(seed=seed)
+        hidden = json.loads(info["privileged"])
+        assert hidden["workflow"] == "return"
+        assert tuple(hidden["persona"].values()) == BUILT_IN["patient_expert"].levels
+        assert info["difficulty"] == 0.1
+    _, info = env.reset(options={"topic": "address"})
+    assert json.loads(info["privileged"])["workflow"] == "address", "an option wins over both"

@@ -165,7 +165,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         self.observation_space = self._make_observation_space()
 
         self._run_key: int | None = None
-        self._episodes, self._steps = 0, 0
+        self._episodes, self._steps, self._drawn_with = 0, 0, 0
         self._difficulty = -1.0
         self._episode: Episode | None = None
         self._grade: Grade | None = None
@@ -245,8 +245,9 @@ class ConversationEnv(gym.Env[Any, Any]):
         key = keys.child(self._run_key, self._episodes)
         setup, topics = self._setup, self._domain.topics
         if self.randomizer is not None:
-            drawn = self.randomizer.draw(keys.child(key, 3), self._steps)
-            setup = setup.overridden(drawn, topics, "the randomizer's options")
+            self._drawn_with = keys.child(key, 3)
+            drawn = self.randomizer.draw(self._drawn_with, self._steps)
+            setup = setup.completed(drawn, topics, "the randomizer's options")
         if options is not None:
             setup = setup.overridden(options, topics, "reset's options")
         task = self._domain.task(*setup.task(key, self._domain.table))
@@ -293,7 +294,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         info = self._info(characters, terms)
         ended = bool(episode.end)
         if ended and self.randomizer is not None:
-            self.randomizer.record(info["success"])
+            self.randomizer.record(info["success"], self._drawn_with)
         if self.render_mode == "human":
             self.render()
         return (

@@ -1,8 +1,8 @@
 """What may be fixed before an episode begins, and by whom.
 
-    keywords of the environment  ◄  randomizer, drawn per episode  ◄  reset(options=…)
+    reset(options=…)  before  keywords of the environment  before  randomizer, drawn per episode
 
-Each later one overrides what the earlier leave open; what nobody fixes is drawn from the seed.
+What none of them fixes is drawn from the seed.
 """
 
 from __future__ import annotations
@@ -89,6 +89,13 @@ class EpisodeSetup:
             if value is not None:
                 fixed[name] = _READ[name](name, value, topics)
         return replace(self, **fixed) if fixed else self
+
+    def completed(
+        self, given: Mapping[str, Any], topics: tuple[str, ...], where: str
+    ) -> EpisodeSetup:
+        """This setup with what `given` fixes and it leaves open."""
+        free = {name: value for name, value in given.items() if getattr(self, name, 0) is None}
+        return self.overridden(free, topics, where)
 
     @property
     def draws_tasks(self) -> bool:

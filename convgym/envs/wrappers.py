@@ -31,7 +31,7 @@ class DomainRandomization(
         self.randomizer = DomainRandomizer.of(randomizer)
         self.steps = 0
         """Agent steps so far."""
-        self._key, self._episodes = keys.mix(self.randomizer.seed), 0
+        self._key, self._episodes, self._drawn_with = keys.mix(self.randomizer.seed), 0, 0
 
     @property
     def difficulty(self) -> float | None:
@@ -44,7 +44,8 @@ class DomainRandomization(
         """Begin an episode with drawn options."""
         if seed is not None:
             self._key, self._episodes = keys.mix(seed), 0
-        drawn = self.randomizer.draw(keys.child(self._key, self._episodes), self.steps)
+        self._drawn_with = keys.child(self._key, self._episodes)
+        drawn = self.randomizer.draw(self._drawn_with, self.steps)
         self._episodes += 1
         return self.env.reset(seed=seed, options=drawn | (options or {}))
 
@@ -53,5 +54,5 @@ class DomainRandomization(
         observation, reward, terminated, truncated, info = self.env.step(action)
         self.steps += 1
         if terminated or truncated:
-            self.randomizer.record(bool(info["success"]))
+            self.randomizer.record(bool(info["success"]), self._drawn_with)
         return observation, reward, terminated, truncated, info

@@ -59,8 +59,8 @@ class NearestLabel:
         encoder: Encoder | None = None,
         *,
         allowed: Iterable[str] | None = None,
-        threshold: float = 0.6,
-        margin: float = 0.08,
+        threshold: float = 0.5,
+        margin: float = 0.1,
     ) -> None:
         """Take (text, label) pairs; those whose label is not in `allowed` only stand in the way.
 

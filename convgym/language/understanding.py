@@ -31,7 +31,7 @@ _ASKING_FIRST = frozenset(
 _NO_QUESTION = frozenset(
     {("what", word) for word in ("i", "we", "about", "a", "is", "would")}
     | {("how", "about"), ("can", "do"), ("may", "i"), ("could", "not"), ("did", "not")}
-    | {("what", "youve"), ("what", "youre"), ("can", "not"), ("do", "not"), ("does", "not"), ("would", "not"), ("how", "it")}
+    | {("what", "youve"), ("what", "youre"), ("what", "you"), ("can", "not"), ("do", "not"), ("does", "not"), ("would", "not"), ("how", "it")}
 )
 _AUXILIARIES = _ASKING_FIRST | frozenset(
     "was were is are has have had am will should wasnt isnt arent hasnt havent".split()
@@ -70,10 +70,12 @@ class Sentence:
 
     def has(self, *concepts: str) -> bool:
         """Whether any of the concepts stands here."""
-        return any(concept in self.places for concept in concepts)
+        return not self.places.keys().isdisjoint(concepts)
 
     def at(self, *concepts: str) -> list[int]:
         """All places of some concepts."""
+        if len(concepts) == 1:
+            return list(self.places.get(concepts[0], ()))
         return [place for concept in concepts for place in self.places.get(concept, ())]
 
     def near(self, concept: str, place: int, reach: int) -> bool:

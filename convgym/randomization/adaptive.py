@@ -41,15 +41,19 @@ class AdaptiveRanges:
             self.bounds.setdefault(name, 0)
             self._successes.setdefault(name, [])
 
-    def draw(self, key: int) -> tuple[dict[str, int], str]:
-        """(hundredths of each parameter, name of the one that stands at its bound)."""
-        boundary = self.names[below(draw(key, PERSONA, 0, _BOUNDARY), len(self.names))]
+    def boundary(self, key: int) -> str:
+        """The parameter that stands at its bound in the episode with this key."""
+        return self.names[below(draw(key, PERSONA, 0, _BOUNDARY), len(self.names))]
+
+    def draw(self, key: int) -> dict[str, int]:
+        """Hundredths of each parameter in the episode with this key."""
         values = {
             name: below(draw(key, PERSONA, 0, _BOUNDARY + 1 + k), self.bounds[name] + 1)
             for k, name in enumerate(self.names)
         }
+        boundary = self.boundary(key)
         values[boundary] = self.bounds[boundary]
-        return values, boundary
+        return values
 
     def record(self, boundary: str, success: bool) -> None:
         """Note how an episode at this boundary ended; a full buffer may move the bound."""

@@ -31,7 +31,8 @@ class PersonaGenerator:
 
         `base` may name a built-in persona, which fixes the traits that are not given.
         """
-        fields = {name: value for name, value in given.items() if name not in ("name", "base")}
+        words = ("name", "traits", "base")
+        fields = {name: value for name, value in given.items() if name not in words}
         base = given.get("base")
         if base is not None:
             fixed = named_persona(base)

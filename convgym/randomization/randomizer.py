@@ -98,7 +98,7 @@ class DomainRandomizer:
             if isinstance(getattr(self, name), str):
                 raise InvalidConfiguration(f"{name} is {getattr(self, name)!r}; give a list")
         self._centres = tuple(persona_of(given) for given in self.personas)
-        self._key, self._sampled, self._boundary = mix(self.seed), 0, ""
+        self._key, self._sampled = mix(self.seed), 0
 
     @classmethod
     def of(cls, given: DomainRandomizer | Mapping[str, Any]) -> DomainRandomizer:
@@ -132,11 +132,14 @@ class DomainRandomizer:
             levels = hardened(levels, round(difficulty * 100))
         return options | self._people(key, levels)
 
-    def record(self, success: bool) -> None:
-        """How the episode drawn last ended; only the adaptive curriculum listens."""
-        if self._boundary:
-            self.ranges.record(self._boundary, success)
-            self._boundary = ""
+    def record(self, success: bool, key: int) -> None:
+        """How the episode with this key ended; only the adaptive curriculum listens.
+
+        One randomizer may serve any number of environments: the key tells which range stood at
+        its bound.
+        """
+        if self.curriculum == "adr":
+            self.ranges.record(self.ranges.boundary(key & MASK), success)
 
     def get_current_difficulty(self, step: int = 0) -> float | None:
         """Difficulty after `step` agent steps:
@@ -191,7 +194,7 @@ class DomainRandomizer:
 
     def _adaptive(self, key: int) -> dict[str, Any]:
         """Each range runs from its easy end; how far is what the policy has earned."""
-        values, self._boundary = self.ranges.draw(key)
+        values = self.ranges.draw(key)
         levels = list(draw_levels(key))
         for trait, easy in EASY_ENDS.items():
             end = round(easy * 100)
@@ -204,7 +207,7 @@ class DomainRandomizer:
 
     def sample_persona(self) -> Persona:
         """The next persona of the seed, at the first difficulty of a curriculum."""
-        persona: Persona = self._by_hand(self._next())["persona"]
+        persona: Persona = self.draw(self._next())["persona"]
         return persona
 
     def sample_scenario(
@@ -215,20 +218,13 @@ class DomainRandomizer:
     ) -> Scenario:
         """The next scenario of the seed; `tasks` is the domain, customer service by default."""
         key = self._next()
-        options = self._by_hand(key)
+        options = self.draw(key)
         return ScenarioGenerator(tasks).generate(
             topic=topic or options.get("topic"),
             difficulty=difficulty if difficulty is not None else options.get("difficulty"),
             persona=options["persona"],
             key=key,
         )
-
-    def _by_hand(self, key: int) -> dict[str, Any]:
-        """`draw` beside the episodes: the one under way keeps its boundary."""
-        boundary = self._boundary
-        options = self.draw(key)
-        self._boundary = boundary
-        return options
 
     def _next(self) -> int:
         self._sampled += 1

@@ -41,6 +41,8 @@ LONG_REPLY = 900
 NOTHING, WHY, MEANING, SURE, NEXT = range(5)
 # What comes back with the next turn, after "one moment".
 LOOKING, PRETENDING = 1, 2
+_TERM = 8
+"""Number of the draw on a term among those on slots, which come before it, and facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class UserState:
         "denied",
         "disputes",
         "doubted",
+        "explained",
+        "fresh",
         "heard_turn",
         "holding",
         "intent_said",
@@ -90,6 +94,7 @@ class UserState:
         "offered",
         "owed",
         "persona",
+        "promised",
         "puzzled",
         "question",
         "resolved",
@@ -98,7 +103,6 @@ class UserState:
         "told",
         "turn",
         "waiting",
-        "wondered",
     )
 
     def __init__(self, persona: Levels, knowledge: Knowledge) -> None:
@@ -116,11 +120,13 @@ class UserState:
         self.intent_said = False
         self.holding = 0  # LOOKING, PRETENDING
         self.question = NOTHING
+        self.fresh = False  # the question was put in this turn
+        self.explained = False  # something was, in this turn
         self.owed = -1  # the slot to give once the question is answered
         self.puzzled = 0  # bits: 1 has asked why, 2 what something means
         self.doubted = False
-        self.wondered = False  # has asked how things go on
-        self.waiting = False  # said yes or was promised it, waits for the deed
+        self.waiting = False  # said yes, waits for the deed
+        self.promised = False  # was told that it would be done
         self.satisfied = False
         self.apologised = False
         self.denied = 0  # 0 not, 1 rightly, 2 wrongly
@@ -140,12 +146,8 @@ class UserState:
 
 
 _REFUSING = (acts.DENY, acts.OFFER)
-_BREAKING = (acts.ASK_MORE, acts.CLOSE, acts.TELL, acts.ASK_INTENT)
+BREAKING = (acts.ASK_MORE, acts.CLOSE, acts.TELL, acts.ASK_INTENT)
 """What an agent says instead of doing what it owes."""
-_ASKED_ON = {MEANING: (acts.EXPLAIN,), WHY: (acts.EXPLAIN,), NEXT: (acts.EXPLAIN,)} | {
-    SURE: (acts.EXPLAIN, acts.TELL, acts.REPORT_DONE)
-}
-"""What answers each of the user's questions."""
 
 
 def _is_idle(state: UserState, act: Heard) -> bool:
@@ -204,18 +206,19 @@ class AgendaUser:
         """React to each act in turn, then see to one's own business."""
         state: UserState = episode.user
         out: list[int] = []
-        bother_before = state.bother
-        self._wait(episode, state)
+        bother_before, content_before = state.bother, state.satisfied
+        question, waited, promised = state.question, state.waiting, state.promised
+        # What is explained in a reply needs no asking, wherever in the reply it stands.
+        heard = sorted(heard, key=lambda act: act.kind != acts.EXPLAIN) or (Heard(acts.UNCLEAR),)
+        self._wait(episode, state, heard)
         self._come_back(episode, state, out)
-        content_before, question, owed_deed = state.satisfied, state.question, state.waiting
-        heard = heard or (Heard(acts.UNCLEAR),)
-        state.bother += state.turn > 1 and all(_is_idle(state, act) for act in heard)
         for act in heard:
             if not state.closing:
                 self._reactions[act.kind](episode, state, act, out)
         if question and not state.closing:
             self._mind_question(state, question, heard)
-        if owed_deed and state.waiting and any(act.kind in _BREAKING for act in heard):
+        owed = (waited and state.waiting) or (promised and state.promised)
+        if owed and any(act.kind in BREAKING for act in heard):
             state.bother += 1
             out.append(self.u["remind_promise"])
         done = state.closing or state.satisfied
@@ -258,26 +261,11 @@ class AgendaUser:
         if self._questions_it(episode, state, act, out):
             state.owed = slot
             return
+        if state.owed == slot:
+            state.owed = -1
         if state.asked[slot] >= rungs + (state.slipped >> slot & 1):
             state.bother += 1
-        if slot == knowledge.main_slot and knowledge.must_look_up and not state.asked[slot]:
-            if state.holding:
-                return
-            if self._decide(episode, state, decisions.LOOK_UP):
-                state.holding = LOOKING
-            elif self._decide(episode, state, decisions.FALSE_CLAIM):
-                state.holding = PRETENDING
-            if state.holding:
-                out.append(self.u["hold"])
-                return
-            state.asked[slot] = 1  # skips what it would have to look up
-        said = self._rung(episode, state, slot)
-        if said not in out:
-            out.append(said)
-        if slot != knowledge.main_slot and self._decide(
-            episode, state, decisions.VOLUNTEER, slot
-        ):
-            self._volunteer(episode, state, out)
+        self._give(episode, state, slot, out)
 
     def _ask_more(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
         if not (state.satisfied or state.waiting):
@@ -302,7 +290,8 @@ class AgendaUser:
     def _confirm(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
         u = self.u
         if act.verdict == acts.FINE:
-            state.waiting, state.denied = True, 0  # a refusal before this yes is off the table
+            state.waiting = not state.satisfied
+            state.denied = 0  # a refusal before this yes is off the table
             out.append(u["affirm"])
         elif act.verdict == acts.FEE_UNKNOWN:
             out.append(u["ask_fee"])
@@ -316,7 +305,7 @@ class AgendaUser:
             out += [u["negate"], self._request(state)]
 
     def _deny(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
-        state.waiting = False
+        state.waiting = state.promised = False
         state.denied = 1 if act.verdict == acts.FINE or state.denied == 1 else 2
 
     def _offer(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
@@ -328,7 +317,7 @@ class AgendaUser:
 
     def _report_done(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
         if act.verdict == acts.FINE:
-            state.waiting = False
+            state.waiting = state.promised = False
             self._believe(episode, state, out)
         else:
             state.bother += 2
@@ -359,26 +348,29 @@ class AgendaUser:
 
     def _explain(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
         """Answers the open question, whatever it was."""
+        state.explained = True
         question, state.question = state.question, NOTHING
         if question == SURE:
             state.satisfied = True
-        if state.owed >= 0:
-            out.append(self._rung(episode, state, state.owed))
-            state.answered |= 1 << state.owed
-            state.owed = -1
+        slot, state.owed = state.owed, -1
+        if slot >= 0 and not state.answered >> slot & 1:
+            state.answered |= 1 << slot
+            self._give(episode, state, slot, out)
 
     def _promise(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
         if act.verdict == acts.FINE:
-            state.waiting = True
+            state.promised, state.denied = True, 0
 
     def _jargon(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
-        if not state.question and self._decide(episode, state, decisions.ASK_MEANING, 7):
+        if not state.question and self._decide(episode, state, decisions.ASK_MEANING, _TERM):
             self._put(state, MEANING, "ask_meaning", out)
 
     # -- the user's own business --------------------------------------------------------------
 
-    def _wait(self, episode: Episode, state: UserState) -> None:
-        """What it took to hear from the agent again: time, and words."""
+    def _wait(self, episode: Episode, state: UserState, heard: Sequence[Heard]) -> None:
+        """What it took to hear from the agent again: time, and words, perhaps for nothing."""
+        idle = all(_is_idle(state, act) for act in heard)
+        state.bother += idle and state.turn > 1 and not state.holding
         state.bother += episode.turn - state.heard_turn > LONG_WAIT
         state.bother += len(episode.reply) > LONG_REPLY
         state.heard_turn = episode.turn
@@ -398,10 +390,10 @@ class AgendaUser:
         self, episode: Episode, state: UserState, act: Heard, out: list[int]
     ) -> bool:
         """Instead of an answer: what for? or, what is that? Once each in a conversation."""
-        if state.question:
+        if state.question or state.explained:
             return False
         if act.argument in state.knowledge.personal and not state.puzzled & 1:
-            if self._decide(episode, state, decisions.ASK_WHY):
+            if self._decide(episode, state, decisions.ASK_WHY, act.argument):
                 state.puzzled |= 1
                 self._put(state, WHY, "ask_why", out)
                 return True
@@ -411,26 +403,29 @@ class AgendaUser:
         self, episode: Episode, state: UserState, act: Heard, out: list[int]
     ) -> bool:
         term = (act.kind, act.argument) in state.knowledge.terms and not state.puzzled & 2
-        if not (term and self._decide(episode, state, decisions.ASK_MEANING)):
+        term = term and not state.explained
+        which = act.argument + (_TERM + 1 if act.kind == acts.TELL else 0)
+        if not (term and self._decide(episode, state, decisions.ASK_MEANING, which)):
             return False
         state.puzzled |= 2
         self._put(state, MEANING, "ask_meaning", out)
         return True
 
     def _put(self, state: UserState, question: int, act: str, out: list[int]) -> None:
-        state.question = question
+        state.question, state.fresh = question, True
         out.append(self.u[act])
 
     def _mind_question(self, state: UserState, question: int, heard: Sequence[Heard]) -> None:
-        """A question that was passed over bothers; it is not put again."""
-        if any(act.kind in _ASKED_ON[question] for act in heard):
-            if state.question == question:
-                state.question = NOTHING
-            return
-        state.bother += 1
-        if state.question == question and question != SURE:
+        """A question that was passed over bothers; only doubt stays until it is met."""
+        if question == SURE:
+            met = state.satisfied
+        else:
+            met = any(act.kind == acts.EXPLAIN for act in heard)
+        state.bother += not met
+        if not state.fresh and (met or question != SURE):
             state.question = NOTHING
-        state.owed = -1
+        if not met:
+            state.owed = -1
 
     def _believe(self, episode: Episode, state: UserState, out: list[int]) -> None:
         """All that was wanted is said to be there: content, or not yet sure."""
@@ -472,8 +467,7 @@ class AgendaUser:
             out.append(u["no_more"])
             self._say_bye(episode, state, out)
             return
-        if not state.wondered and self._decide(episode, state, decisions.ASK_NEXT):
-            state.wondered = True
+        if self._decide(episode, state, decisions.ASK_NEXT):
             self._put(state, NEXT, "ask_next", out)
             return
         if self._decide(episode, state, decisions.THANK):
@@ -500,6 +494,26 @@ class AgendaUser:
     def _request(self, state: UserState) -> int:
         state.intent_said = True
         return state.knowledge.request
+
+    def _give(self, episode: Episode, state: UserState, slot: int, out: list[int]) -> None:
+        """Answer for a slot: at once, after a look, or around it; perhaps with more unasked."""
+        knowledge = state.knowledge
+        if slot == knowledge.main_slot and knowledge.must_look_up and not state.asked[slot]:
+            if self._decide(episode, state, decisions.LOOK_UP):
+                state.holding = LOOKING
+            elif self._decide(episode, state, decisions.FALSE_CLAIM):
+                state.holding = PRETENDING
+            if state.holding:
+                out.append(self.u["hold"])
+                return
+            state.asked[slot] = 1  # skips what it would have to look up
+        said = self._rung(episode, state, slot)
+        if said not in out:
+            out.append(said)
+        if slot != knowledge.main_slot and self._decide(
+            episode, state, decisions.VOLUNTEER, slot
+        ):
+            self._volunteer(episode, state, out)
 
     def _rung(self, episode: Episode, state: UserState, slot: int) -> int:
         """What is said when `slot` is asked for now: the next rung, or the last again."""
@@ -537,7 +551,7 @@ class AgendaUser:
         made = tuple(state.decisions)
         turn = UserTurn(tuple(dict.fromkeys(out)), log_prob, state.closing, made)
         state.turn += 1
-        state.log_prob = 0
-        state.answered = 0
+        state.log_prob = state.answered = 0
+        state.fresh = state.explained = False
         state.decisions.clear()
         return turn

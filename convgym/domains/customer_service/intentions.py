@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from convgym.domains.customer_service.figures import dates
 from convgym.domains.customer_service.moods import DOERS, WILL, Around, announced, awaits, clause
-from convgym.domains.customer_service.refusals import is_general, is_hedged
+from convgym.domains.customer_service.refusals import is_general
 from convgym.domains.customer_service.reports import place_named, street_named
 from convgym.language.understanding import Sentence
 
 _IT = frozenset("it this that so thats its".split())
 _SENDING = frozenset(
-    "send sending ship shipping deliver delivering goes go going sent delivered shipped".split()
+    "send sending ship shipping deliver delivering bring bringing goes go going sent delivered shipped".split()
 )
 _PUTTING = frozenset(
     "put putting pop popping enter entering add adding save saving set setting apply applying "
@@ -112,7 +112,8 @@ _HANDING = frozenset(
     "forwarding forwarded refer referring referred route routing routed switch switching get "
     "getting bring bringing send sending sent raise raising loop looping have having link linking "
     "patch patching bump move moving turn turning direct directing give giving assign assigning "
-    "assigned call calling involve involving pull pulling leave leaving".split()
+    "assigned call calling involve involving pull pulling leave leaving fetch fetching find "
+    "finding".split()
 )
 _STRONG = frozenset(
     "transfer transferring transferred escalate escalating escalated".split()
@@ -141,16 +142,24 @@ def _transfers(s: Sentence) -> bool:
                 over = not people or any(at > place for at in people)
             near = any(place < at <= place + 9 for at in people)
             whom = not _WHOM.isdisjoint(tokens[max(0, place - 4) : place + 4])
-            whom = whom or token.startswith(("get", "bring", "have", "loop", "involve", "call"))
+            whom = whom or token.startswith(("get", "bring", "have", "loop", "involve", "call", "fetch"))
             if ((near and whom) or over) and _is_handing(s, place):
                 return True
     for place in people:
         rest = tokens[place + 1 : place + 8]
+        if not _CARRIERS.isdisjoint(rest[:4]):
+            continue
+        if not _TALKING.isdisjoint(tokens[max(0, place - 6) : place]) and "youll" in tokens[:place]:
+            return True
         if ("will" in rest or "ll" in rest) and not _TAKING.isdisjoint(rest):
             return not (s.has("condition") or s.near("negation", place, 6))
         if {"take", "over"} <= set(rest) and announced(s, place):
             return True
     return False
+
+
+_CARRIERS = frozenset("carrier courier driver depot post bank".split())
+_TALKING = frozenset("speaking talking speak talk chat chatting".split())
 
 
 def _is_handing(s: Sentence, place: int) -> bool:
@@ -162,7 +171,7 @@ def _is_handing(s: Sentence, place: int) -> bool:
         return True
     if not _WEAK.isdisjoint(left) or s.has("condition") or awaits(s, place):
         return False
-    if announced(s, place, governed=True) or {"need", "have"} & set(left[-4:]) and "to" in left:
+    if announced(s, place, governed=True) or ({"need", "have"} & set(left[-4:]) and "to" in left):
         return True
     past = tokens[place].endswith("ed") and not _HAVE.isdisjoint(left[-4:])
     wished = {"would", "id"} & set(left) and "like" in left and "you" not in left
@@ -225,17 +234,19 @@ _TERMS = ("fee", "credit", "final_sale", "pickup", "original", "shipped", "packe
 
 def explains_on(s: Sentence, told: bool) -> bool:
     """That it is so, or how things go on; `told`: the sentence says something else as well."""
-    if s.question or s.has("unable", "quote") or is_hedged(s):
+    if s.question or s.has("unable", "quote", "hedge") or 0 in s.at("normally"):
         return False
     if s.has("condition") and not s.has("paper"):
         return False
-    if s.has("order_slot") or "w" in s.tokens or "can" in s.tokens[:4] and s.has("email"):
+    if s.has("order_slot") or "w" in s.tokens or ("can" in s.tokens[:4] and s.has("email")):
         return False  # where the order number is found; "can I get the e-mail"
     if s.has("next_paper") or _mails(s):
         return True
     if told or is_general(s):
         return False
-    if s.has("next_step", "sort_of") or any(at <= 4 for at in s.at("assured")):
+    if s.has("next_step", "sort_of") or (s.has("assured") and (
+        len(s.tokens) <= 10 or min(s.at("assured")) <= 4
+    )):
         return True
     if s.has("checked"):
         return s.tokens[0] in _PAST_CHECK

@@ -86,7 +86,7 @@ def is_general(s: Sentence, end: int = MOST_TOKENS) -> bool:
     """
     if is_rule(s):
         return True
-    if _has_own(s):
+    if (_MANY.isdisjoint(s.tokens) and _ANY.isdisjoint(s.tokens)) or _has_own(s):
         return False
     tokens = s.tokens[:end]
     return any(_is_plural(s, place) for place in range(len(tokens))) or any(
@@ -155,7 +155,7 @@ def is_hedged(s: Sentence) -> bool:
 
 def own_stages(s: Sentence) -> list[tuple[int, int]]:
     """(place, number) of each stage that is said of an order here."""
-    if s.question or is_hedged(s) or is_general(s):
+    if s.question or not s.has(*_GROUNDS) or is_hedged(s) or is_general(s):
         return []
     told = [
         (place, number)
@@ -222,12 +222,19 @@ def _by_rule(s: Sentence, around: Around) -> str:
     return ""
 
 
+_REFUSING = (
+    "unable", "shut", "only", "over", "exceeding", "final_sale", "verify", "claimed", "failed",
+    "long_ago", "undelivered",
+)  # fmt: skip
+"""Without one of these nothing is refused."""
+
+
 def refusal(s: Sentence, around: Around) -> str:
     """Why something is refused in this sentence; empty where nothing is."""
     if s.has("rule") or (not _has_own(s) and any(n.has("rules_head") for n in around)):
         return ""
     ruled = _by_rule(s, around)
-    if ruled:
+    if ruled or not (s.has(*_REFUSING) or {"only", "final"}.intersection(s.tokens)):
         return ruled
     if s.has("unable") and s.has("email", "postcode", "order_slot") and s.has("request"):
         return ""  # "I can't … without your e-mail" asks for it
@@ -330,6 +337,8 @@ def _is_final_sale(s: Sentence) -> bool:
 def _is_over(s: Sentence, blocked: bool) -> bool:
     """The time for returns is over; "more than 30 days" says so only beside an inability."""
     places = s.at("over") if s.has("window", "days") else []
+    if s.has("return"):
+        places += s.at("long_ago")
     if s.has("window") or (s.has("days") and blocked):
         places += s.at("exceeding")
     return any(not s.near("negation", place, 3) for place in places)
@@ -341,6 +350,8 @@ def _is_undelivered(s: Sentence) -> bool:
         return True
     if s.has("undelivered"):
         return s.has("delivered", "arrival") or "undelivered" in s.tokens
+    if s.has("not_got"):
+        return True
     if any(is_planned(s, place) for place in s.at("delivered")):
         return True
     return any(

@@ -74,7 +74,9 @@ def reported(s: Sentence, before: Around) -> list[str]:
         for write in ("cancel", "return")
         if write in topics or (managed and s.has(write))
     ]
-    if s.tokens[-1] == "in" and len(s.tokens) <= 5 and s.has("return") and not s.has("negation"):
+    if s.tokens[-1] == "in" and len(s.tokens) <= 5 and not s.has("negation") and (
+        len(s.tokens) - 2 in s.at("return") or "is" in s.tokens
+    ) and s.has("return"):
         found.append("return")  # "the return's in"
     return [*found, "address"] if _address_changed(s, before, managed) else found
 

@@ -26,9 +26,20 @@ from convgym.domains.customer_service.intentions import (
     waits,
 )
 from convgym.domains.customer_service.moods import Around, awaited
+from convgym.domains.customer_service.questions import (
+    asks,
+    asks_intent,
+    asks_more,
+    asks_which_matter,
+    confirms,
+    is_listed,
+    order_named,
+    orders_named,
+    short,
+    tells_where,
+)
 from convgym.domains.customer_service.refusals import (
     LATE,
-    comes_later,
     is_general,
     is_hedged,
     is_rule,
@@ -66,25 +77,12 @@ HARMLESS = frozenset(
 STATUS = ("processing", "packed", "shipped", "delivered")
 """Names of the stages of an order, in their order."""
 
-_IN_PASSING = frozenset("an a by via confirmation".split())
-_SETTLED = frozenset("matches match matched found works noted heres received".split())
-_MENTIONS = frozenset("thanks thank for this with".split())
 _GIVING = frozenset("take taking send sending bring ship accept give hand mail".split())
 _ABOUT = frozenset("about information know whether sure mention".split())
-_PERFECT = frozenset("has have been was were ive weve will".split())
-_SLOT_CUES = ("email", "postcode", "order_slot", "reason", "new_address", "address", "name_noun")
-_IMPERATIVES = frozenset(
-    "cancel return change update send redirect move switch refund set create book open start "
-    "process register go proceed submit ready".split()
-)
 _SOFT = ("ask", "ask_intent")
 """What an explanation only seems to say: "the e-mail helps me find your account"."""
 _ORDERING = frozenset("please kindly provide share could".split())
 _DEMANDING = frozenset("please need needed required require must kindly provide let may could grateful would appreciate".split())
-_NOTED = frozenset("noted entered down".split())
-"""Taken down, not yet done, where a question follows."""
-_NO_PROPOSAL = frozenset("did have has was were had what which why where who how when".split())
-"""First words of a question that proposes nothing."""
 
 
 class Claim(NamedTuple):
@@ -146,7 +144,7 @@ def _read(text: str) -> tuple[Claim, ...]:
     for sentence in sentences:
         _mark_return(sentence)
     for place, sentence in enumerate(sentences):
-        order = _order_named(sentence) or order
+        order = order_named(sentence) or order
         before = sentences[max(0, place - FAR) : place]
         _read_sentence(sentence, before, sentences[place + 1 : place + 1 + REACH], order, claims)
     made_up = any(s.has("made_up") and not s.question for s in sentences)
@@ -216,16 +214,16 @@ def _clash(claim: Claim, other: Claim, act: str, slots: tuple[str, ...]) -> bool
 def _read_sentence(
     s: Sentence, before: Around, after: Around, order: str, out: list[Claim]
 ) -> None:
-    order, began = _order_named(s) or order, len(out)
+    order, began = order_named(s) or order, len(out)
     far, before = before, before[-REACH:]
     _small_talk(s, before, out)
     matter: list[Claim] = []
     asking = False
     if explains_word(s):
         matter.append(Claim("explain"))
-    elif _tells_where(s):
+    elif tells_where(s):
         matter += [Claim("ask", "order"), Claim("locate")]
-    elif not _is_listed(s, before):
+    elif not is_listed(s, before):
         _read_matter(s, far, after, order, matter)
         asking = any(claim.act in _SOFT for claim in matter)
         demanding = (_DEMANDING if asking else _ORDERING).intersection(s.tokens)
@@ -234,47 +232,36 @@ def _read_sentence(
             matter = [Claim("explain")]
         elif not asking and explains_on(s, bool(matter)):
             matter.append(Claim("explain"))
-    if waits(s) and not (asking and "," not in s.tokens[: s.at("wait")[0]] and s.at("wait")[0] > 5):
+    handing = any(claim[:2] == ("promise", "transfer") for claim in matter)
+    if handing and _MOMENTS.isdisjoint(s.tokens):
+        pass  # "let me find you someone who can"
+    elif waits(s) and not (asking and "," not in s.tokens[: s.at("wait")[0]] and s.at("wait")[0] > 5):
         out.append(Claim("wait"))
     out += matter
     if s.has("sorry") and not _leads_into_no(s, after, out[began:]):
         out.append(Claim("apologise"))
 
 
-def _tells_where(s: Sentence) -> bool:
-    """Where the order number is found: "it is in your confirmation mail, it begins with a W"."""
-    if s.question or s.has("unable", "sorry", "promise"):
-        return False
-    if s.has("email") and not s.has("number_place"):
-        return False
-    number = s.has("order_slot") or "number" in s.tokens
-    found = s.has("number_place")
-    return ("w" in s.tokens and (number or found)) or (number and found and not _requests(s))
-
-
-def _is_listed(s: Sentence, before: Around) -> bool:
-    """A reason to choose, below the question for it: "- Damaged"."""
-    if len(s.tokens) > 5 or s.question or not s.has("fault", "other", "reason_option"):
-        return False
-    return any(n.has("reason") and (_requests(n) or len(n.tokens) < 5) for n in before)
+_MOMENTS = frozenset("hold moment second sec minute wait line bear".split())
 
 
 def _read_matter(s: Sentence, before: Around, after: Around, order: str, out: list[Claim]) -> None:
     """What a sentence asks, asserts, refuses, offers or promises."""
     far, before = before, before[-REACH:]
     unsure = is_hedged(s)
-    if _asks_which_matter(s):
+    if asks_which_matter(s):
         out.append(Claim("ask_intent"))
         return
-    asked = _asks(s, before, after, out)
-    confirms = "" if asked else _confirms(s, far)
-    if confirms:
-        place = _place_meant(s, before) if confirms == "address" else ""
-        orders = [named for _, named in _orders_named(s)] or [order]
-        out += [Claim("confirm", confirms, place, named) for named in orders]
-    elif _FACTORS.isdisjoint(asked) and _asks_more(s):
+    asked = asks(s, before, after)
+    out += [Claim("ask", slot) for slot in asked]
+    confirmed = "" if asked else confirms(s, far)
+    if confirmed:
+        place = _place_meant(s, before) if confirmed == "address" else ""
+        orders = [named for _, named in orders_named(s)] or [order]
+        out += [Claim("confirm", confirmed, place, named) for named in orders]
+    elif not {"email", "postcode"}.intersection(asked) and asks_more(s):
         out.append(Claim("ask", "more"))
-    elif "reason" not in asked and _asks_intent(s, asked):
+    elif "reason" not in asked and asks_intent(s, asked):
         out.append(Claim("ask_intent"))
     reason = ""
     if not (s.question or unsure or _conditional(s)):
@@ -282,19 +269,19 @@ def _read_matter(s: Sentence, before: Around, after: Around, order: str, out: li
         if reason:
             out.append(Claim("deny", reason, order=order))
         _tells_status(s, order, out)
-        if not confirms:
+        if not confirmed:
             _tells_date(s, order, out)
         if not is_rule(s):
             _tells_terms(s, before, out)
         deed = min(s.at("created", "cancelled", "changed", "stored", "managed"), default=0)
-        if not (reason or confirms or is_general(s, deed)):
+        if not (reason or confirmed or is_general(s, deed)):
             for write in reported(s, before):
                 place = _place_meant(s, before) if write == "address" else ""
                 out.append(Claim("done", write, place, order))
         out += [Claim("undone", write, order=order) for write in unreported(s)]
-    if not confirms:
+    if not confirmed:
         out += [Claim("promise", promise, order=order) for promise in promises(s, before)]
-    if not (s.has("quote") or confirms):
+    if not (s.has("quote") or confirmed):
         out += [Claim("offer", offer) for offer in offers(s, before, reason, _conditional(s))]
 
 
@@ -303,6 +290,8 @@ def _leads_into_no(s: Sentence, after: Around, claims: list[Claim]) -> bool:
     if s.near("negation", s.places["sorry"][0], 3):
         return True
     if any(claim.act == "deny" for claim in claims):
+        return True
+    if s.joined and after and refusal(after[0], [s, *after[1:]]):
         return True
     for n in (s, *after[:1]) if s.joined else (s,):
         lost = any(n.tokens[at - 1 : at] not in (["you"], ["youve"]) for at in n.at("not_found"))
@@ -321,24 +310,6 @@ def _conditional(s: Sentence) -> bool:
     return s.has("condition") and s.places["condition"][0] <= 4
 
 
-def _orders_named(s: Sentence) -> list[tuple[int, str]]:
-    """(place, order number) of each order that is named."""
-    return [
-        (place, token.upper())
-        for place, token in enumerate(s.tokens)
-        if len(token) == 6 and token[0] == "w" and token[1:].isdigit()
-    ]
-
-
-def _order_named(s: Sentence) -> str:
-    named = _orders_named(s)
-    return named[0][1] if named else ""
-
-
-def _short(s: Sentence) -> bool:
-    return len(s.tokens) <= 4
-
-
 # -- small talk ------------------------------------------------------------------------------------
 
 
@@ -347,9 +318,7 @@ _TIMES_OF_DAY = frozenset(("morning", "afternoon", "evening"))
 
 def _small_talk(s: Sentence, before: Around, out: list[Claim]) -> None:
     closes = any(not awaited(s, place) for place in s.at("bye")) or _wishes_well(s)
-    if s.has("hello") and not (closes or "but" in s.tokens[:1] or (before and before[-1].joined)):
-        out.append(Claim("greet"))
-    elif s.tokens[0] in _TIMES_OF_DAY and (_short(s) or "here" in s.tokens[:6]):
+    if (s.has("hello") and not (closes or "but" in s.tokens[:1] or (before and before[-1].joined))) or (s.tokens[0] in _TIMES_OF_DAY and (short(s) or "here" in s.tokens[:6])):
         out.append(Claim("greet"))
     if closes:
         out.append(Claim("close"))
@@ -368,228 +337,6 @@ def _wishes_well(s: Sentence) -> bool:
     return any(0 < place - w <= 6 for place in s.at("pleasant_time") for w in wished)
 
 
-_FIRST_PERSON = frozenset("i id im ill we wed were well".split())
-_WONDERING = frozenset("how what whats which tell describe let whatever hear".split())
-
-
-def _asks_intent(s: Sentence, asked: list[str]) -> bool:
-    if s.has("ask_intent"):
-        wonders = not _WONDERING.isdisjoint(s.tokens)
-        wonders = wonders and not (s.has("credit", "pickup", "return") or waits(s))
-        if asked and not {",", "and"}.intersection(s.tokens):
-            return False  # "which order do you need help with?"
-        calls = s.has("request") and s.tokens[0] not in _FIRST_PERSON
-        return s.question or (not asked and (calls or wonders))
-    return _requests(s) and s.has("matter") and not asked
-
-
-_FACTORS = frozenset(("email", "postcode"))
-_IF_MORE = frozenset("if feel hesitate should whenever in".split())
-
-
-def _asks_more(s: Sentence) -> bool:
-    if s.tokens == ["else"]:
-        return True
-    if not s.has("other") or s.has("unable", "reason"):
-        return False
-    if s.has("negation") and not (s.question or s.has("condition", "request")):
-        return False
-    place = s.at("other")[0]
-    if _requests(s) or _short(s) or place <= 2 or s.tokens[place - 1] == ",":
-        return True
-    return not _IF_MORE.isdisjoint(s.tokens)
-
-
-def _requests(s: Sentence) -> bool:
-    return s.question or s.has("request")
-
-
-# -- questions -------------------------------------------------------------------------------------
-
-
-_TOPICS = ("cancel", "return", "address", "new_address", "redirect", "track", "change_it", "something_else")
-
-
-def _asks_which_matter(s: Sentence) -> bool:
-    """"Is it about a return, a cancellation or something else?" """
-    if not s.question or "or" not in s.tokens or "keep" in s.tokens:
-        return False
-    if s.has("reason", "email", "postcode", "pickup", "credit", "confirm_yes"):
-        return False
-    named = {t.replace("cancelled", "cancel") for t in (*_TOPICS, "cancelled") if s.has(t)}
-    named = {"address" if t in ("redirect", "new_address") else t for t in named}
-    return len(named - {"change_it"} if "address" in named else named) >= 2
-
-
-def _asks(s: Sentence, before: Around, after: Around, out: list[Claim]) -> list[str]:
-    """Requests for a slot; one listed under or above a request is requested too."""
-    requested = _requests(s) or (s.leads and not after[0].has(*_SLOT_CUES))
-    if not requested and len(s.tokens) <= 14 and _PERFECT.isdisjoint(s.tokens):
-        requested = any(n.has("request") for n in (*before[-2:], *after[:2]))
-    again = any(n.has("retry") and _requests(n) for n in after[:1])
-    if not (requested or again or _short(s)):
-        return []
-    mismatch = s.has("verify", "claimed", "postcode") and s.has("failed", "unable")
-    if mismatch and not (s.question or again):
-        return []
-    slots = [
-        slot for slot in ("email", "postcode") if s.has(slot) and (again or not _told_about(s, slot))
-    ]
-    if requested and not s.has("unable") and _asks_reason(s):
-        slots.append("reason")
-    elif _asks_address(s, requested, before):
-        slots = [*(slot for slot in slots if slot != "postcode"), "address"]
-    if s.has("order_slot") or "address" not in slots:
-        if _asks_order(s, requested):
-            slots.append("order")
-    if not slots and _asks_for_it(s):
-        slots = [slot for slot in ("email", "postcode") if any(n.has(slot) for n in before[-1:])]
-    out += [Claim("ask", slot) for slot in slots]
-    return slots
-
-
-_GIVE = frozenset("share give provide send tell type spell".split())
-
-
-def _asks_for_it(s: Sentence) -> bool:
-    """"Could you share it with me?", of what the sentence before names."""
-    return _requests(s) and any(
-        token in _GIVE and s.tokens[at + 1 : at + 2] in (["it"], ["them"], ["yours"], ["that"])
-        for at, token in enumerate(s.tokens)
-    )
-
-
-def _told_about(s: Sentence, slot: str) -> bool:
-    """A slot that is talked about, not asked for: "thanks for your email"."""
-    if slot != "order_slot" and s.has("next_paper") and not s.question:
-        return True
-    if _requests(s):
-        return False
-    place = s.at(slot)[0]
-    if s.word_before(_MENTIONS, place, 3):
-        return True
-    if s.word_before(_IN_PASSING, place, 1) and s.tokens[place + 1 : place + 2] != ["address"]:
-        return True
-    return not _SETTLED.isdisjoint(s.tokens)
-
-
-def _asks_reason(s: Sentence) -> bool:
-    if s.has("reason"):
-        return True
-    return s.has("fault") and ("or" in s.tokens or s.tokens[0] in ("did", "was", "is"))
-
-
-def _asks_address(s: Sentence, requested: bool, before: Around) -> bool:
-    if place_named(s) or any(place_named(n) for n in before[-1:]):
-        return False
-    if s.has("confirm", "confirm_question") and not s.has("new_address"):
-        if s.has("cancel", "return", "changed", "stored", "redirect"):
-            return False
-    if s.has("no_street", "pickup") or (s.has("not_found") and not s.question) or "account" in s.tokens:
-        return False
-    if not s.question and ((s.has("new_place") and "love" in s.tokens) or not _SETTLED.isdisjoint(s.tokens) or promises(s, ())):
-        return False
-    if s.has("new_address"):
-        return True
-    return requested and s.has("address") and not s.has("unable", "email", "postcode")
-
-
-def _asks_order(s: Sentence, requested: bool) -> bool:
-    named = len(_orders_named(s))
-    if named:
-        either = named > 1 and s.question and "or" in s.tokens
-        return either or (s.question and s.has("meaning_which"))
-    if s.question and not s.has("order_slot") and (s.has("meaning_which") or _asks_either(s) or _asks_which(s)):
-        return not s.has("reason", "fault", "email", "postcode")
-    if s.has("order_slot"):
-        at = s.at("order_slot")
-        if s.has("email", "postcode") and all(s.tokens[a : a + 2] == ["the", "one"] for a in at):
-            return False
-        if s.has("ask_intent") and all(s.tokens[a] == "one" for a in at):
-            return False  # "help with one of your orders"
-        return not _told_about(s, "order_slot")
-    return requested and s.has("order_noun") and s.has("name_noun") and not s.has("reason")
-
-
-_OTHER_KINDS = frozenset(
-    "email e mail address postcode reason day date issue way matter street town city zip name "
-    "country location place destination one option problem topic team mailbox account concern "
-    "is was means i we you would will can of applies".split()
-)
-_BEFORE_WHICH = frozenset((",", "and", "so", "from", "about", "for", "in", "or", "ok", "okay"))
-
-
-def _asks_which(s: Sentence) -> bool:
-    """"Which lamp would you like to send back?" """
-    for at, token in enumerate(s.tokens[:-1]):
-        if token == "which" and s.tokens[at + 1] not in _OTHER_KINDS:
-            if not at or s.tokens[at - 1] in _BEFORE_WHICH:
-                return True
-    return False
-
-
-def _asks_either(s: Sentence) -> bool:
-    """"Is it the headphones or the kettle?" """
-    head, rest = tuple(s.tokens[:2]), s.tokens[2:]
-    if head not in (("is", "it"), ("was", "it"), ("is", "this"), ("is", "that")):
-        return False
-    ors = [at for at, token in enumerate(rest) if token == "or"]
-    return bool(ors) and rest[0] in _THE and rest[ors[0] + 1 : ors[0] + 2] != ["not"]
-
-
-_THE = frozenset(("the", "your", "about"))
-
-
-def _confirms(s: Sentence, before: Around) -> str:
-    """The write that the customer is asked to say yes to; empty where none is."""
-    if not _proposes(s) or (not s.question and _goes_ahead(s)):
-        return ""
-    write = _write_named(s)
-    for earlier in reversed(before):
-        done = earlier.has("passive") and _NOTED.isdisjoint(earlier.tokens)
-        if write or (done and reported(earlier, ())):
-            break
-        if not earlier.has("unable", "later", "reason", "pickup", "sequence"):
-            write = _write_named(earlier) or "".join(promises(earlier, ())[:1])
-            write = "" if write == "transfer" else write
-    return "" if write == "return" and comes_later(s, before) else write
-
-
-def _goes_ahead(s: Sentence) -> bool:
-    """"I'll go ahead with the return" asks for nothing."""
-    ahead = all(s.tokens[at] == "go" for at in s.at("confirm"))
-    return ahead and "yes" not in s.tokens and bool(promises(s, ()))
-
-
-def _proposes(s: Sentence) -> bool:
-    """It asks for a yes: in so many words, or by a question that names what would be done."""
-    if s.has("reason", "email", "postcode", "pickup", "credit", "other", "hedge", "quote"):
-        return False
-    if "keep" in s.tokens:
-        return False  # "keep it or cancel it" is no question for a yes
-    if s.has("unable") and not s.question:
-        return False
-    if s.has("confirm") or ("yes" in s.tokens and (_requests(s) or _short(s))):
-        return True
-    if not s.question or s.tokens[0] in _NO_PROPOSAL:
-        return False
-    if s.has("confirm_question") or (s.tokens[0] == "is" and place_named(s)):
-        return True
-    ordered = s.tokens[0] in _IMPERATIVES and len(s.tokens) > 1 and "or" not in s.tokens
-    return bool((ordered or _order_named(s)) and _write_named(s))
-
-
-def _write_named(s: Sentence) -> str:
-    if any(not s.near("negation", place, 5) for place in s.at("cancel", "cancelled")):
-        if not s.has("address"):
-            return "cancel"
-    if place_named(s) or (s.has("address", "new_address") and s.has("changed", "stored")):
-        return "address"
-    if s.has("redirect") and not any(s.near("negation", at, 4) for at in s.at("redirect")):
-        return "address"
-    return "return" if s.has("return") else ""
-
-
 # -- assertions ------------------------------------------------------------------------------------
 
 
@@ -605,19 +352,20 @@ def _tells_status(s: Sentence, order: str, out: list[Claim]) -> None:
 
 def _subject(s: Sentence, place: int) -> str:
     """The order number nearest before `place`, else the first in the sentence."""
-    named = _orders_named(s)
+    named = orders_named(s)
     earlier = [token for at, token in named if at <= place]
     return earlier[-1] if earlier else (named[0][1] if named else "")
 
 
 def _tells_date(s: Sentence, order: str, out: list[Claim]) -> None:
     """A date is that of the delivery, unless something else is dated."""
-    if s.has("placed"):
+    found = dates(s.tokens)
+    if not found or s.has("placed"):
         return
     strange = ("return", "refund", "changed", "cancel", "cancelled", *STATUS)
     if not s.has("arrival", "delivered") and s.has(*strange):
         return
-    for place, date in dates(s.tokens):
+    for place, date in found:
         delivered = s.at("delivered")
         if s.has("window") and not any(at < place <= at + 4 for at in delivered):
             continue
@@ -630,9 +378,9 @@ def _tells_date(s: Sentence, order: str, out: list[Claim]) -> None:
 
 
 def _tells_terms(s: Sentence, before: Around, out: list[Claim]) -> None:
-    if s.tokens[0] in _ANYBODY:
+    if s.tokens[0] in _ANYBODY or not s.has(*_MONEY):
         return
-    about_fee = s.has("fee", "fee_verb") or (_short(s) and any(n.has("fee") for n in before[-1:]))
+    about_fee = s.has("fee", "fee_verb") or (short(s) and any(n.has("fee") for n in before[-1:]))
     percents = percentages(s.tokens) if about_fee else []
     charged = [
         Claim("inform", "fee", str(percent))
@@ -656,6 +404,7 @@ def _tells_terms(s: Sentence, before: Around, out: list[Claim]) -> None:
         out.append(Claim("inform", "channel", channel))
 
 
+_MONEY = ("fee", "fee_verb", "no_fee", "original", "credit")
 _ANYBODY = frozenset("customers people shoppers everyone buyers others".split())
 
 

@@ -12,7 +12,7 @@ at all, such as an item of somebody else's order, is no act; the problem says so
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 
 from convgym.domains.customer_service.figures import dates, written_out
@@ -80,9 +80,14 @@ def user_tagger(part: str = "all") -> ActTagger:
 
     `part` says to which wordings: `train` leaves those out that are kept for measuring.
     """
+    return tagger_of(user_examples(part))
+
+
+def tagger_of(wordings: Iterable[tuple[str, Collection[str]]]) -> ActTagger:
+    """A tagger fitted to some wordings, to the phrases of `user_cues.toml` and to what is none."""
     nothing = read_tables(packaged(_PACKAGE, "user_background.toml"))["background"]
     cues = read_tables(packaged(_PACKAGE, "user_cues.toml"))
-    examples: list[tuple[str, Collection[str]]] = [*user_examples(part)]
+    examples: list[tuple[str, Collection[str]]] = [*wordings]
     examples += [(text, ()) for text in nothing]
     for act, ideas in cues.items():
         if act in U:

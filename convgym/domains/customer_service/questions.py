@@ -1,0 +1,308 @@
+"""What a reply asks of the customer: a slot, the matter, anything else, a yes.
+
+    "Could I have your e-mail?"            email
+    "I still need the postcode."           postcode: a request without a question mark
+    "Is it the lamp or the kettle?"        order
+    "- Damaged  - Wrong item"              nothing: reasons to choose from, below the question
+    "A return, or something else?"         the matter
+    "Shall I cancel it?" "Yes or no?"      a yes, to the write named here or before
+"""
+
+from __future__ import annotations
+
+from convgym.domains.customer_service.intentions import promises, waits
+from convgym.domains.customer_service.moods import Around
+from convgym.domains.customer_service.refusals import comes_later
+from convgym.domains.customer_service.reports import place_named, reported
+from convgym.language.understanding import Sentence
+
+_IN_PASSING = frozenset("an a by via confirmation".split())
+_SETTLED = frozenset("matches match matched found works noted heres received".split())
+_MENTIONS = frozenset("thanks thank for this with".split())
+_PERFECT = frozenset("has have been was were ive weve will".split())
+_SLOT_CUES = ("email", "postcode", "order_slot", "reason", "new_address", "address", "name_noun")
+_IMPERATIVES = frozenset(
+    "cancel return change update send redirect move switch refund set create book open start "
+    "process register go proceed submit ready".split()
+)
+_LEADING = frozenset("really so then just ok okay right and well now actually".split())
+_NOTED = frozenset("noted entered down".split())
+"""Taken down, not yet done, where a question follows."""
+_NO_PROPOSAL = frozenset("did have has was were had what which why where who how when".split())
+"""First words of a question that proposes nothing."""
+
+
+def orders_named(s: Sentence) -> list[tuple[int, str]]:
+    """(place, order number) of each order that is named."""
+    return [
+        (place, token.upper())
+        for place, token in enumerate(s.tokens)
+        if len(token) == 6 and token[0] == "w" and token[1:].isdigit()
+    ]
+
+
+def order_named(s: Sentence) -> str:
+    named = orders_named(s)
+    return named[0][1] if named else ""
+
+
+def short(s: Sentence) -> bool:
+    return len(s.tokens) <= 4
+
+
+_FIRST_PERSON = frozenset("i id im ill we wed were well".split())
+_WONDERING = frozenset("how what whats which tell describe let whatever hear".split())
+
+
+def asks_intent(s: Sentence, asked: list[str]) -> bool:
+    if s.has("ask_intent"):
+        wonders = not _WONDERING.isdisjoint(s.tokens)
+        wonders = wonders and not (s.has("credit", "pickup", "return") or waits(s))
+        if asked and not {",", "and"}.intersection(s.tokens):
+            return False  # "which order do you need help with?"
+        calls = s.has("request") and s.tokens[0] not in _FIRST_PERSON
+        return s.question or (not asked and (calls or wonders))
+    return requests(s) and s.has("matter") and not asked
+
+
+_IF_MORE = frozenset("if feel hesitate should whenever in".split())
+
+
+def asks_more(s: Sentence) -> bool:
+    if s.tokens == ["else"]:
+        return True
+    if not s.has("other") or s.has("unable", "reason"):
+        return False
+    if s.has("negation") and not (s.question or s.has("condition", "request")):
+        return False
+    place = s.at("other")[0]
+    if requests(s) or short(s) or place <= 2 or s.tokens[place - 1] == ",":
+        return True
+    return not _IF_MORE.isdisjoint(s.tokens)
+
+
+def requests(s: Sentence) -> bool:
+    return s.question or s.has("request")
+
+
+# -- slots -----------------------------------------------------------------------------------------
+
+
+_TOPICS = ("cancel", "return", "address", "new_address", "redirect", "track", "change_it", "something_else")
+
+
+def asks_which_matter(s: Sentence) -> bool:
+    """"Is it about a return, a cancellation or something else?" """
+    if not s.question or "or" not in s.tokens or "keep" in s.tokens:
+        return False
+    if s.has("reason", "email", "postcode", "pickup", "credit", "confirm_yes"):
+        return False
+    named = {t.replace("cancelled", "cancel") for t in (*_TOPICS, "cancelled") if s.has(t)}
+    named = {"address" if t in ("redirect", "new_address") else t for t in named}
+    return len(named - {"change_it"} if "address" in named else named) >= 2
+
+
+def asks(s: Sentence, before: Around, after: Around) -> list[str]:
+    """Requests for a slot; one listed under or above a request is requested too."""
+    requested = requests(s) or (s.leads and not after[0].has(*_SLOT_CUES))
+    if not requested and len(s.tokens) <= 14 and _PERFECT.isdisjoint(s.tokens):
+        requested = any(n.has("request") for n in (*before[-2:], *after[:2]))
+    if not requested and len(s.tokens) <= 12 and not _MISSING.isdisjoint(s.tokens):
+        requested = _PERFECT.isdisjoint(s.tokens) and s.has("email", "postcode", "new_address")
+    again = any(n.has("retry") and requests(n) for n in after[:1])
+    if not (requested or again or short(s)):
+        return []
+    mismatch = s.has("verify", "claimed", "postcode") and s.has("failed", "unable")
+    if mismatch and not (s.question or again):
+        return []
+    slots = [
+        slot for slot in ("email", "postcode") if s.has(slot) and (again or not _told_about(s, slot))
+    ]
+    if requested and not s.has("unable") and _asks_reason(s):
+        slots.append("reason")
+    elif _asks_address(s, requested, before):
+        slots = [*(slot for slot in slots if slot != "postcode"), "address"]
+    if s.has("order_slot") or "address" not in slots:
+        if _asks_order(s, requested):
+            slots.append("order")
+    if not slots and _asks_for_it(s):
+        slots = [slot for slot in ("email", "postcode") if any(n.has(slot) for n in before[-1:])]
+    if not slots and s.question and s.has("retry"):
+        lost = any(n.has("not_found") and n.has("address", "email") for n in before[-1:])
+        slots = ["email"] * lost
+    return slots
+
+
+_MISSING = frozenset("just left missing remaining lacking need next".split())
+_GIVE = frozenset("share give provide send tell type spell".split())
+
+
+def _asks_for_it(s: Sentence) -> bool:
+    """"Could you share it with me?", of what the sentence before names."""
+    if requests(s) and "yours" in s.tokens:
+        return True
+    return requests(s) and any(
+        token in _GIVE and s.tokens[at + 1 : at + 2] in (["it"], ["them"], ["yours"], ["that"])
+        for at, token in enumerate(s.tokens)
+    )
+
+
+def _told_about(s: Sentence, slot: str) -> bool:
+    """A slot that is talked about, not asked for: "thanks for your email"."""
+    if slot != "order_slot" and s.has("next_paper") and not s.question:
+        return True
+    if requests(s):
+        return False
+    place = s.at(slot)[0]
+    if s.word_before(_MENTIONS, place, 3):
+        return True
+    if s.word_before(_IN_PASSING, place, 1) and s.tokens[place + 1 : place + 2] != ["address"]:
+        return True
+    return not _SETTLED.isdisjoint(s.tokens)
+
+
+def _asks_reason(s: Sentence) -> bool:
+    if s.has("reason"):
+        return True
+    return s.has("fault") and ("or" in s.tokens or s.tokens[0] in ("did", "was", "is"))
+
+
+def _asks_address(s: Sentence, requested: bool, before: Around) -> bool:
+    if place_named(s) or any(place_named(n) for n in before[-1:]):
+        return False
+    if s.has("confirm", "confirm_question") and not s.has("new_address"):
+        if s.has("cancel", "return", "changed", "stored", "redirect"):
+            return False
+    if s.has("no_street", "pickup") or (s.has("not_found") and not s.question) or "account" in s.tokens:
+        return False
+    if not s.question and ((s.has("new_place") and "love" in s.tokens) or not _SETTLED.isdisjoint(s.tokens) or promises(s, ())):
+        return False
+    if s.has("new_address"):
+        return True
+    return requested and s.has("address") and not s.has("unable", "email", "postcode")
+
+
+def _asks_order(s: Sentence, requested: bool) -> bool:
+    named = len(orders_named(s))
+    if named:
+        either = named > 1 and s.question and "or" in s.tokens
+        return either or (s.question and _means_which(s))
+    if s.question and not s.has("order_slot") and (_means_which(s) or _asks_either(s) or _asks_which(s)):
+        return not s.has("reason", "fault", "email", "postcode")
+    if s.has("order_slot"):
+        at = s.at("order_slot")
+        if s.has("email", "postcode") and all(s.tokens[a : a + 2] == ["the", "one"] for a in at):
+            return False
+        if s.has("ask_intent") and all(s.tokens[a] == "one" for a in at):
+            return False  # "help with one of your orders"
+        return not _told_about(s, "order_slot")
+    return requested and s.has("order_noun") and s.has("name_noun") and not s.has("reason")
+
+
+_OTHER_KINDS = frozenset(
+    "email e mail address postcode reason day date issue way matter street town city zip name "
+    "country location place destination one option problem topic team mailbox account concern "
+    "is was means i we you would will can of applies".split()
+)
+_BEFORE_WHICH = frozenset((",", "and", "so", "from", "about", "for", "in", "or", "ok", "okay"))
+
+
+def _asks_which(s: Sentence) -> bool:
+    """"Which lamp would you like to send back?" """
+    for at, token in enumerate(s.tokens[:-1]):
+        if token == "which" and s.tokens[at + 1] not in _OTHER_KINDS:
+            if not at or s.tokens[at - 1] in _BEFORE_WHICH:
+                return True
+    return False
+
+
+def _means_which(s: Sentence) -> bool:
+    """"Did you mean the lamp?", "is it about your lamp?" """
+    return any(
+        s.tokens[at] != "is" or not at or s.tokens[at - 1] in _BEFORE_WHICH
+        for at in s.at("meaning_which")
+    )
+
+
+def _asks_either(s: Sentence) -> bool:
+    """"Is it the headphones or the kettle?" """
+    head, rest = tuple(s.tokens[:2]), s.tokens[2:]
+    if head not in (("is", "it"), ("was", "it"), ("is", "this"), ("is", "that")):
+        return False
+    ors = [at for at, token in enumerate(rest) if token == "or"]
+    return bool(ors) and rest[0] in _THE and rest[ors[0] + 1 : ors[0] + 2] != ["not"]
+
+
+_THE = frozenset(("the", "your", "about"))
+
+
+# -- a yes -----------------------------------------------------------------------------------------
+
+
+def confirms(s: Sentence, before: Around) -> str:
+    """The write that the customer is asked to say yes to; empty where none is."""
+    if not _proposes(s) or (not s.question and _goes_ahead(s)):
+        return ""
+    write = _write_named(s)
+    for earlier in reversed(before):
+        done = earlier.has("passive") and _NOTED.isdisjoint(earlier.tokens)
+        if write or (done and reported(earlier, ())):
+            break
+        if not earlier.has("unable", "later", "reason", "pickup", "sequence"):
+            write = _write_named(earlier) or "".join(promises(earlier, ())[:1])
+            write = "" if write == "transfer" else write
+    return "" if write == "return" and comes_later(s, before) else write
+
+
+def _goes_ahead(s: Sentence) -> bool:
+    """"I'll go ahead with the return" asks for nothing."""
+    ahead = all(s.tokens[at] == "go" for at in s.at("confirm"))
+    return ahead and "yes" not in s.tokens and bool(promises(s, ()))
+
+
+def _proposes(s: Sentence) -> bool:
+    """It asks for a yes: in so many words, or by a question that names what would be done."""
+    if s.has("reason", "email", "postcode", "pickup", "credit", "other", "hedge", "quote"):
+        return False
+    if "keep" in s.tokens:
+        return False  # "keep it or cancel it" is no question for a yes
+    if s.has("unable") and not s.question:
+        return False
+    if s.has("confirm") or ("yes" in s.tokens and (requests(s) or short(s))):
+        return True
+    if not s.question or s.tokens[0] in _NO_PROPOSAL:
+        return False
+    if s.has("confirm_question") or place_named(s):
+        return True
+    first = next((token for token in s.tokens if token not in _LEADING), "")
+    ordered = first in _IMPERATIVES and len(s.tokens) > 1 and "or" not in s.tokens
+    return bool((ordered or order_named(s)) and _write_named(s))
+
+
+def _write_named(s: Sentence) -> str:
+    if any(not s.near("negation", place, 5) for place in s.at("cancel", "cancelled")):
+        if not s.has("address"):
+            return "cancel"
+    if place_named(s) or (s.has("address", "new_address") and s.has("changed", "stored")):
+        return "address"
+    if s.has("redirect") and not any(s.near("negation", at, 4) for at in s.at("redirect")):
+        return "address"
+    return "return" if s.has("return") else ""
+
+
+def tells_where(s: Sentence) -> bool:
+    """Where the order number is found: "it is in your confirmation mail, it begins with a W"."""
+    if s.question or s.has("unable", "sorry", "promise"):
+        return False
+    if s.has("email") and not s.has("number_place"):
+        return False
+    number = s.has("order_slot") or "number" in s.tokens
+    found = s.has("number_place")
+    return ("w" in s.tokens and (number or found)) or (number and found and not requests(s))
+
+
+def is_listed(s: Sentence, before: Around) -> bool:
+    """A reason to choose, below the question for it: "- Damaged"."""
+    if len(s.tokens) > 5 or s.question or not s.has("fault", "other", "reason_option"):
+        return False
+    return any(n.has("reason") and (requests(n) or len(n.tokens) < 5) for n in before)
