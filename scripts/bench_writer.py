@@ -3,7 +3,9 @@
     python scripts/bench_writer.py [--prompts 64] [--latency 0.2] [--seconds 6]
 
 A server in a process of its own answers each request after `latency` seconds, so no more than
-prompts ÷ latency turns per second are possible; what is missing is the cost of our own side.
+prompts ÷ latency turns per second are possible; what is missing is the cost of our own side. First
+the endpoint alone, then as the writer of a vector environment: there each turn is also decided,
+drafted, checked for its acts and values, and understood.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing.connection import Connection
 
+import gymnasium as gym
+
+import convgym  # noqa: F401  registers the environments
 from convgym.language.endpoint import EndpointModel
 from convgym.language.models import ChatMessage
 
@@ -22,7 +27,13 @@ PROMPT = (
     ChatMessage("system", "You write what a customer says. Keep the facts. " * 20),
     ChatMessage("user", "Say in the voice of a hurried customer: inform(order_id=W1234567)."),
 )
-REPLY = json.dumps({"choices": [{"message": {"content": "It's W1234567, please hurry."}}]}).encode()
+ENVIRONMENT = "ConvGym/CustomerService-v0"
+REPLIES = (
+    "Hello! How can I help you today?",
+    "Could you tell me the email address of your account?",
+    "Thank you. Which order is it about?",
+    "Let me see. What is the postcode of your account?",
+)
 
 
 class Server(ThreadingHTTPServer):
@@ -41,12 +52,14 @@ class Handler(BaseHTTPRequestHandler):
         """A line per request would be most of what is measured."""
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         time.sleep(self.server.latency)
+        draft = request["messages"][-1]["content"].split("The draft: ")[-1].split("\n\n")[0]
+        body = json.dumps({"choices": [{"message": {"content": draft}}]}).encode()
         self.send_response(200)
-        self.send_header("Content-Length", str(len(REPLY)))
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(REPLY)
+        self.wfile.write(body)
 
 
 def serve(latency: float, port: Connection) -> None:
@@ -68,6 +81,23 @@ def measure(model: EndpointModel, prompts: int, seconds: float) -> tuple[int, in
     return turns, errors, time.perf_counter() - start
 
 
+def environment(url: str, rows: int, seconds: float) -> tuple[int, int, float]:
+    """User turns, those in the writer's words, and seconds of a vector environment."""
+    settings = {"kind": "endpoint", "url": url, "model": "bench", "concurrency": rows}
+    env = gym.make_vec(ENVIRONMENT, num_envs=rows, realism=1.0, writer=settings)
+    env.reset(seed=0)
+    turns = written = step = 0
+    start = time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        infos = env.step((REPLIES[step % len(REPLIES)],) * rows)[4]
+        step += 1
+        turns += sum(bool(source) for source in infos["wording"])
+        written += sum(source == "writer" for source in infos["wording"])
+    spent = time.perf_counter() - start
+    env.close()
+    return turns, written, spent
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -87,12 +117,18 @@ def main() -> None:
             cpu = time.process_time()
             turns, errors, seconds = measure(model, options.prompts, options.seconds)
             cpu = time.process_time() - cpu
+        rows = environment(url, options.prompts, options.seconds)
     finally:
         server.terminate()
     print(
         f"{options.prompts} prompts at once, {options.latency * 1000:.0f} ms per reply: "
         f"{turns / seconds:.0f} turns/s of {options.prompts / options.latency:.0f} possible, "
         f"{cpu / turns * 1000:.2f} ms CPU per turn, {errors} errors"
+    )
+    turns, written, seconds = rows
+    print(
+        f"vector environment of {options.prompts}: {turns / seconds:.0f} user turns/s, "
+        f"{written / turns:.0%} in the writer's words"
     )
 
 

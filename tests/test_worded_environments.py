@@ -5,6 +5,7 @@ import json
 import gymnasium as gym
 import numpy as np
 import pytest
+from chat_server import ChatServer
 from driven import every_id
 from gymnasium.vector import SyncVectorEnv
 
@@ -226,3 +227,31 @@ def test_what_a_keyword_fixes_no_randomizer_draws(environment_id):
         assert info["difficulty"] == 0.1
     _, info = env.reset(options={"topic": "address"})
     assert json.loads(info["privileged"])["workflow"] == "address", "an option wins over both"
+
+
+@every_id
+@pytest.mark.parametrize(
+    ("mood", "sources", "reason"),
+    [
+        ("draft", {"writer"}, ""),
+        ("off-topic", {"fallback"}, ""),
+        ("slow", {"fallback"}, "timeout"),
+        ("broken", {"fallback"}, "http 500"),
+        ("rude", {"fallback"}, "malformed reply"),
+    ],
+)
+def test_an_endpoint_in_every_mood_words_or_ends_an_episode(environment_id, mood, sources, reason):
+    with ChatServer(mood) as server:
+        writer = {
+            "kind": "endpoint", "url": server.url, "model": "m", "timeout": 0.3, "retries": 0,
+        }  # fmt: skip
+        env = gym.make_vec(environment_id, num_envs=3, realism=1.0, writer=writer)
+        _, info = env.reset(seed=5)
+        assert set(info["wording"]) == sources
+        _, _, terminated, truncated, info = env.step((REPLIES[1],) * 3)
+        assert set(info["wording"]) == sources
+        assert not terminated.any()
+        assert truncated.all() == bool(reason)
+        expected = f"{WRITER_FAILED}: {reason}" if reason else ""
+        assert set(info["failure_reason"]) == {expected}
+        env.close()

@@ -36,6 +36,22 @@ _CONFIRMATIONS = (
     "Do you want me to set up the return? Please confirm with yes.",
     "Shall I change the delivery address? Please confirm with yes.",
 )
+_PROMISES = (
+    "I will cancel your order for you right away.",
+    "I am setting up the return for you now.",
+    "I'll change the delivery address for you.",
+    "I will transfer you to a colleague.",
+)
+_EXPLANATIONS = (
+    "I ask for this to protect your account.",
+    "That means that a part of the price is kept when something comes back.",
+    "Yes, I have just looked it up, and it is correct.",
+    "You will get a mail with everything that happens next.",
+)
+_QUESTIONS = (
+    "Could you tell me your email address, your postcode, your order number, the reason and the "
+    "new address?",
+)
 _EVERYTHING = " ".join(
     [f"Your order is {stage}." for stage in STAGES]
     + [f"The delivery date is {date_text(day)}." for day in range(-20, 10)]
@@ -91,6 +107,9 @@ NULL_POLICIES: dict[str, Callable[[], FixedReplies]] = {
     "transfer-always": lambda: FixedReplies("transfer-always", (_TRANSFER,)),
     "refuse-always": lambda: FixedReplies("refuse-always", _REFUSALS),
     "confirm-everything": lambda: FixedReplies("confirm-everything", _CONFIRMATIONS),
+    "promise-everything": lambda: FixedReplies("promise-everything", _PROMISES),
+    "explain-always": lambda: FixedReplies("explain-always", _EXPLANATIONS),
+    "ask-everything": lambda: FixedReplies("ask-everything", _QUESTIONS),
     "say-every-value": lambda: FixedReplies("say-every-value", (_EVERYTHING,)),
 }
 """Null policies in text, by name; `RandomToolPolicy` is the one in acts."""

@@ -48,7 +48,7 @@ def promises(s: Sentence, before: Around) -> list[str]:
     return found
 
 
-_SIGNS = WILL | frozenset(("let", "going", "about", "being", "gets", "while"))
+_SIGNS = WILL | frozenset(("let", "going", "about", "being", "gets", "while", "now"))
 
 
 def _may_promise(s: Sentence) -> bool:
@@ -93,6 +93,8 @@ def _resumed(s: Sentence, before: Around) -> list[str]:
             willed = _is_willed_do(s, place)
             if willed and len(tokens) <= 12:
                 for earlier in reversed(before[-2:]):
+                    if place_named(earlier):
+                        return ["address"]
                     for write in ("cancel", "return", "address"):
                         at = earlier.at(write)
                         denied = at and earlier.near("negation", at[0], 4)
@@ -113,7 +115,7 @@ _HANDING = frozenset(
     "getting bring bringing send sending sent raise raising loop looping have having link linking "
     "patch patching bump move moving turn turning direct directing give giving assign assigning "
     "assigned call calling involve involving pull pulling leave leaving fetch fetching find "
-    "finding".split()
+    "finding let grab grabbing".split()
 )
 _STRONG = frozenset(
     "transfer transferring transferred escalate escalating escalated".split()
@@ -128,7 +130,7 @@ _TAKING = frozenset(
 
 def _transfers(s: Sentence) -> bool:
     tokens = s.tokens
-    people = s.at("people")
+    people = [] if "know" in tokens else s.at("people")
     for place, token in enumerate(tokens):
         if token in _STRONG:
             following = tokens[place + 1 : place + 5]
@@ -142,7 +144,7 @@ def _transfers(s: Sentence) -> bool:
                 over = not people or any(at > place for at in people)
             near = any(place < at <= place + 9 for at in people)
             whom = not _WHOM.isdisjoint(tokens[max(0, place - 4) : place + 4])
-            whom = whom or token.startswith(("get", "bring", "have", "loop", "involve", "call", "fetch"))
+            whom = whom or token.startswith(("get", "bring", "have", "loop", "involve", "call", "fetch", "let", "grab"))
             if ((near and whom) or over) and _is_handing(s, place):
                 return True
     for place in people:

@@ -64,7 +64,7 @@ _ENDS = frozenset(("you", "youll", "youd", "they", "theyll", "courier", "carrier
 """Who wills it, where it is not the desk."""
 _OPEN = frozenset(
     "can could may might would id need needs needed require required want wants like happy glad "
-    "gladly able unable try trying check see whether how possible must should cannot cant wont "
+    "gladly able unable try trying check whether how possible must should cannot cant wont "
     "ready before asked wanted request requested requesting help".split()
 )
 """Words that leave open whether it is done."""
@@ -115,6 +115,8 @@ def announced(s: Sentence, place: int, *, governed: bool = False) -> bool:
         passive = "be" in left[-3:]
         ends = _ENDS.isdisjoint(left) or not any(at and left[at - 1] in _ENDS for at in willing)
         return passive or (ends and "youll" not in left)
+    if left[-1:] in (["i"], ["we"]) and "now" in s.tokens:
+        return True  # "I cancel it now"
     here = s.tokens[place]
     if here.endswith("ing"):
         return _ENDS.isdisjoint(left) and (

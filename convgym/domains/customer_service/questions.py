@@ -102,9 +102,14 @@ def asks_which_matter(s: Sentence) -> bool:
     return len(named - {"change_it"} if "address" in named else named) >= 2
 
 
+_WH = frozenset("which what where whats".split())
+_STREET = frozenset("street town city house".split())
+
+
 def asks(s: Sentence, before: Around, after: Around) -> list[str]:
     """Requests for a slot; one listed under or above a request is requested too."""
-    requested = requests(s) or (s.leads and not after[0].has(*_SLOT_CUES))
+    wonders = s.leads and not _WH.isdisjoint(s.tokens)
+    requested = requests(s) or wonders or (s.leads and not after[0].has(*_SLOT_CUES))
     if not requested and len(s.tokens) <= 14 and _PERFECT.isdisjoint(s.tokens):
         requested = any(n.has("request") for n in (*before[-2:], *after[:2]))
     if not requested and len(s.tokens) <= 12 and not _MISSING.isdisjoint(s.tokens):
@@ -122,6 +127,8 @@ def asks(s: Sentence, before: Around, after: Around) -> list[str]:
         slots.append("reason")
     elif _asks_address(s, requested, before):
         slots = [*(slot for slot in slots if slot != "postcode"), "address"]
+    if "postcode" in slots and not _STREET.isdisjoint(s.tokens):
+        slots = [*(slot for slot in slots if slot not in ("postcode", "address")), "address"]
     if s.has("order_slot") or "address" not in slots:
         if _asks_order(s, requested):
             slots.append("order")
@@ -191,7 +198,9 @@ def _asks_order(s: Sentence, requested: bool) -> bool:
         return not s.has("reason", "fault", "email", "postcode")
     if s.has("order_slot"):
         at = s.at("order_slot")
-        if s.has("email", "postcode") and all(s.tokens[a : a + 2] == ["the", "one"] for a in at):
+        if s.has("email", "postcode") and all(
+            s.tokens[a : a + 2] == ["the", "one"] or s.tokens[a] in ("when", "did") for a in at
+        ):
             return False
         if s.has("ask_intent") and all(s.tokens[a] == "one" for a in at):
             return False  # "help with one of your orders"

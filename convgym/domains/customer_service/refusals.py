@@ -38,12 +38,18 @@ _DEEDS = frozenset("cancel return accept take change update".split())
 _BEFORE = frozenset("before until till unless not yet ahead".split())
 
 
+_SETTLED = frozenset("in done booked set created sorted through complete".split())
+
+
 def _is_plural(s: Sentence, place: int) -> bool:
     """Orders as such: "delivered orders", but not "your orders" or "2 items"."""
     before = s.tokens[place - 1] if place else ""
-    if s.tokens[place + 1 :] == ["in"]:
+    if s.tokens[place] == "returns" and not _SETTLED.isdisjoint(s.tokens[place + 1 : place + 2]):
         return False  # "the return's in"
     return s.tokens[place] in _MANY and not (before in _SPECIFIC or before.isdigit())
+
+
+_THAT_ONE = frozenset("one ones order item parcel".split())
 
 
 def _is_own(s: Sentence, place: int) -> bool:
@@ -53,6 +59,8 @@ def _is_own(s: Sentence, place: int) -> bool:
         return s.tokens[place + 1 : place + 2] not in (["season"], ["email"], ["postcode"])
     if token == "the":
         return _is_definite(s, place)
+    if token == "that":
+        return not _THAT_ONE.isdisjoint(s.tokens[place + 1 : place + 2])
     if token in _IT:
         return not s.word_before(AWAITING, place, 1)
     return len(token) == 6 and token[0] == "w" and token[1:].isdigit()
@@ -175,12 +183,12 @@ def _is_unpacked(s: Sentence) -> bool:
     return any(
         s.near("negation", place, 4)
         and not (awaited(s, place) or is_ruled(s, place))
-        and ("yet" in s.tokens or s.word_before(_STILL_NOT, place, 3))
+        and (not {"yet", "far"}.isdisjoint(s.tokens) or s.word_before(_STILL_NOT, place, 3))
         for place in s.at("packed")
     )
 
 
-_STILL_NOT = frozenset("hasnt havent isnt".split())
+_STILL_NOT = frozenset("hasnt havent isnt nothing".split())
 
 
 def _ruled_out(rule: Sentence, stage: int) -> bool:
@@ -316,7 +324,8 @@ def _by_topic(s: Sentence, around: Around) -> str:
         return "not_cancellable"
     if any(n.has("address") for n in around):
         return "already_shipped"
-    return LATE if s.has(*_GROUNDS) or any(n.has(*_GROUNDS) for n in around[:1]) else ""
+    late = {"too", "late"} <= set(s.tokens) and not s.has("window", "days", "return")
+    return LATE if late or s.has(*_GROUNDS) or any(n.has(*_GROUNDS) for n in around[:1]) else ""
 
 
 def _is_unverified(s: Sentence, blocked: bool, anywhere: bool) -> bool:
@@ -350,7 +359,7 @@ def _is_undelivered(s: Sentence) -> bool:
         return True
     if s.has("undelivered"):
         return s.has("delivered", "arrival") or "undelivered" in s.tokens
-    if s.has("not_got"):
+    if s.has("not_got") or (s.has("before_that") and s.has("arrival", "delivered")):
         return True
     if any(is_planned(s, place) for place in s.at("delivered")):
         return True

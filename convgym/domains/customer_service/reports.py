@@ -120,7 +120,9 @@ def _address_changed(s: Sentence, before: Around, managed: bool) -> bool:
             or any(_is_past(s, place) for place in s.at("created"))
             or any(n.has("created") and len(n.tokens) <= 3 for n in before[-1:])
         )
-    if any(_is_past(s, place) for place in s.at("readdressed")):
+    if not s.has("refund", "original", "credit", "unable") and any(
+        _is_past(s, place) for place in s.at("readdressed")
+    ):
         return not s.question
     if not s.has("address", "new_address"):
         return False

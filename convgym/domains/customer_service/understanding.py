@@ -378,7 +378,7 @@ def _tells_date(s: Sentence, order: str, out: list[Claim]) -> None:
 
 
 def _tells_terms(s: Sentence, before: Around, out: list[Claim]) -> None:
-    if s.tokens[0] in _ANYBODY or not s.has(*_MONEY):
+    if s.tokens[0] in _ANYBODY or not (s.has(*_MONEY) or short(s)):
         return
     about_fee = s.has("fee", "fee_verb") or (short(s) and any(n.has("fee") for n in before[-1:]))
     percents = percentages(s.tokens) if about_fee else []
