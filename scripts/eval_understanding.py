@@ -98,9 +98,7 @@ class Score(NamedTuple):
         return 2 * self.hits / max(1, 2 * self.hits + self.wrong + self.missed)
 
 
-def read_labels(
-    text: str, request: str = "", reranker: Reranker | None = None
-) -> frozenset[str]:
+def read_labels(text: str, request: str = "", reranker: Reranker | None = None) -> frozenset[str]:
     """The labels that the understanding gives to a reply."""
     claims = read_speech(text, reranker)
     labels = {str(claim) for claim in claims if claim.act not in UNLABELLED}

@@ -286,7 +286,8 @@ def main() -> None:
     banks = dict(agent_banks())
     for name in ("development_phrases.toml", "foreign_styles.toml"):
         if (arguments.data / name).exists():
-            banks.update(read_banks(arguments.data / name))
+            for style, bank in read_banks(arguments.data / name).items():
+                banks[style] = banks["train"].extended({key: bank.variants(key) for key in bank})
     if arguments.misread:
         for key, text, read in misread(banks[arguments.misread]):
             print(f"{key}  {sorted(read)}\n    {text!r}")

@@ -31,7 +31,9 @@ DESK = CustomerServiceDesk()
 SPLITS = ("train", "validation", "test")
 SCALES = np.array([DESK.scales.get(name, 1.0) for name in LAYOUT])
 OF_ONE_TURN = {"decisions", "log_prob"}  # the turn holds them
-USER_RECORD = sorted(set(UserState.__slots__) - OF_ONE_TURN - {"knowledge"})
+# No act promises; an explanation is all that is said in its turn, so nothing else spares a question.
+OF_TEXT = {"promised", "explained"}
+USER_RECORD = sorted(set(UserState.__slots__) - OF_ONE_TURN - OF_TEXT - {"knowledge"})
 DESK_RECORD = ("heard", "asked_to_confirm", "decided_right", "transferred")
 LEAVING = [ACTIONS[name] for name in ("transfer_to_human", "end_conversation", "close")]
 IS_TERM = np.array([action.kind == TELL and action.pointer < 0 for action in ACTIONS.actions])

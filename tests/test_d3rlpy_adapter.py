@@ -12,6 +12,7 @@ import pytest
 
 import convgym  # noqa: F401  registers the environments
 from convgym.data.episodes import collect
+from convgym.domains.customer_service.vocabulary import ACTIONS
 from convgym.errors import DatasetError, InvalidConfiguration, MissingExtra
 from convgym.evaluation.rollout import play
 from convgym.policies.scripted import PlannerPolicy, RandomPolicy
@@ -226,7 +227,7 @@ def test_training_on_conversations_reports_and_repeats(talks, tmp_path, monkeypa
     runs = [
         adapter.train_discrete_cql(
             arrays,
-            action_size=57,
+            action_size=len(ACTIONS),
             n_steps=60,
             hidden=(32, 32),
             seed=seed,
@@ -249,14 +250,14 @@ def test_training_on_conversations_reports_and_repeats(talks, tmp_path, monkeypa
 
 def test_the_copied_policy_is_the_algorithm_greedy_over_legal_acts(talks):
     env, arrays = talks
-    buffer = adapter.to_replay_buffer(arrays, 57)
+    buffer = adapter.to_replay_buffer(arrays, len(ACTIONS))
     config = d3rlpy.algos.DiscreteCQLConfig(
         batch_size=16, n_critics=2, encoder_factory=d3rlpy.models.VectorEncoderFactory([16])
     )
     algo = adapter.fit_d3rlpy(config, buffer, n_steps=20)
     policy = adapter.policy_of(algo, "two critics")
     rows = np.concatenate([episode.observations for episode in arrays[:20]])
-    everything = np.ones(57, np.int8)
+    everything = np.ones(len(ACTIONS), np.int8)
     chosen = [policy.predict(row, action_masks=everything)[0] for row in rows]
     assert chosen == algo.predict(rows).tolist()
     rollouts = [play(env, policy, seed=i, options={"task_id": f"validation-{i}"}) for i in range(5)]
@@ -266,7 +267,7 @@ def test_the_copied_policy_is_the_algorithm_greedy_over_legal_acts(talks):
 
 
 def test_networks_that_cannot_be_copied_are_refused(talks):
-    buffer = adapter.to_replay_buffer(talks[1], 57)
+    buffer = adapter.to_replay_buffer(talks[1], len(ACTIONS))
     encoder = d3rlpy.models.VectorEncoderFactory([16], use_layer_norm=True)
     config = d3rlpy.algos.DiscreteCQLConfig(batch_size=8, encoder_factory=encoder)
     algo = adapter.fit_d3rlpy(config, buffer, n_steps=1)

@@ -330,7 +330,7 @@ def test_a_used_model_survives_pickle_and_copy(server, endpoint):
 
 def test_an_environment_spec_may_hold_a_model(endpoint):
     model = endpoint()
-    spec = gym.spec("CartPole-v1")
+    spec = copy.deepcopy(gym.spec("CartPole-v1"))  # not the registry's own
     spec.kwargs["writer"] = model
     again = pickle.loads(pickle.dumps(copy.deepcopy(spec)))
     assert again == spec and again.kwargs["writer"].timeout == 10.0

@@ -16,6 +16,7 @@ from convgym.data.building import build_dataset, read_recipe
 from convgym.data.episodes import collect, content_hash, write_dataset
 from convgym.data.mixture import BehaviorMixture
 from convgym.data.recipes import recipe_ids
+from convgym.domains.customer_service.vocabulary import ACTIONS
 from convgym.errors import DatasetError, InvalidConfiguration, MissingExtra
 from convgym.evaluation.rollout import play
 from convgym.policies.rendered import RenderedPolicy
@@ -81,7 +82,7 @@ def test_episodes_hold_one_more_observation_than_actions(buffers):
 def test_every_act_was_legal(buffers):
     for buffer in buffers:
         mask = buffer.infos["action_mask"]
-        assert mask.dtype == np.int8 and mask.shape == (len(buffer) + 1, 57)
+        assert mask.dtype == np.int8 and mask.shape == (len(buffer) + 1, len(ACTIONS))
         assert mask[np.arange(len(buffer)), buffer.actions].all()
 
 

@@ -44,7 +44,7 @@ def test_each_piece_counts_only_on_top_of_those_before_it(bits):
 def refuse(task, spoil):
     """Let the oracle serve `task`; with `spoil` it first names every other reason there is."""
     episode = Episode(task, 1, 1, LAYOUT.row())
-    DESK.open(episode, Persona(patience=4, assertiveness=0, accuracy=4))
+    DESK.open(episode, Persona(patience=1.0, assertiveness=0.0, accuracy=1.0).levels)
     engine = Engine(DESK, AgendaUser(U), max_turns=60)
     engine.open(episode)
     oracle = OraclePolicy()

@@ -70,11 +70,11 @@ def tasks_of(workflow, effect, number=3, split="train"):
 @pytest.mark.parametrize("task_id", tasks_of(1, "allow"))
 def test_a_report_may_stand_beside_the_write_it_reports(task_id):
     """Once the claim was held against the state before the reply's own call."""
-    desk = Desk(task_id)
+    desk = Desk(task_id, persona={"scepticism": 0.0})
     reply = desk.oracle_until("cancel_order")
     info = desk.say(f"I have cancelled the order for you. {reply}")
     assert info["violations"] == ""
-    assert (desk.over and info["success"]) or '"thank"' in info["user_acts"]
+    assert desk.episode.user.satisfied, info["user_acts"]
 
 
 @pytest.mark.parametrize("task_id", tasks_of(0, "allow"))

@@ -444,7 +444,8 @@ def test_a_sorry_that_leads_into_a_no_is_no_apology(text, expected):
     ],
 )
 def test_figures_and_markdown_are_read(text, expected):
-    assert [x for x in labels(text) if x.startswith(("inform", "ask"))] == [expected] * bool(expected)
+    told = [label for label in labels(text) if label.startswith(("inform", "ask"))]
+    assert told == [expected] * bool(expected)
 
 
 # -- what speech never does ------------------------------------------------------------------------

@@ -61,13 +61,13 @@ def test_user_fit_worked_by_hand():
     ]
     fit = fit_user(conversations)
     got = fit.probabilities
-    # (k + 4 · default) / (n + 4) with defaults .25, .7, .2, .4
+    # (k + 4 · default) / (n + 4) with defaults .25, .7, .6, .4
     assert (got["greet_only"].count, got["greet_only"].n) == (3, 4)
     assert got["greet_only"].value == pytest.approx((3 + 1.0) / 8)
     assert (got["thank"].count, got["thank"].n) == (2, 3)  # the first turn of 3 does not count
     assert got["thank"].value == pytest.approx((2 + 2.8) / 7)
     assert (got["bye"].count, got["bye"].n) == (1, 3)
-    assert got["bye"].value == pytest.approx((1 + 0.8) / 7)
+    assert got["bye"].value == pytest.approx((1 + 2.4) / 7)
     assert (got["front_load"].count, got["front_load"].n) == (1, 4)
     assert got["front_load"].value == pytest.approx((1 + 1.6) / 8)
     lengths = [1, 4, 1, 2, 1, 3, 1, 5, 1, 2, 1, 2, 1]

@@ -1,7 +1,8 @@
 """What holds of the simulated user in every conversation: with whomever, about whatever.
 
 A conversation is drawn whole: a task, a persona, a key, and an agent that does what the oracle
-does, or a random legal act in some of its turns, or in all.
+does, or a random legal act in some of its turns, or in all. Replies of several acts, which only
+a text can be, are single ones at the end.
 """
 
 import math
@@ -16,24 +17,44 @@ from hypothesis import strategies as st
 from convgym.domains.customer_service import cells
 from convgym.domains.customer_service.desk import CustomerServiceDesk, knowledge
 from convgym.domains.customer_service.rules import CANCEL, OFFERS
-from convgym.domains.customer_service.tasks import CANCEL_OK, draw_task
-from convgym.domains.customer_service.vocabulary import ACTIONS, USER_ACTS, U
+from convgym.domains.customer_service.tasks import CANCEL_OK, KNOWS_ID, LOOKS_UP, draw_task
+from convgym.domains.customer_service.vocabulary import (
+    ACTIONS,
+    EMAIL,
+    FACT_CHANNEL,
+    FACT_FEE,
+    ORDER,
+    POSTCODE,
+    USER_ACTS,
+    U,
+)
 from convgym.engine import acts
 from convgym.engine.actions import Action
-from convgym.engine.acts import UserTurn
+from convgym.engine.acts import Heard, UserTurn
 from convgym.engine.engine import Engine
 from convgym.engine.episode import Episode
 from convgym.engine.keys import POLICY, child, draw
 from convgym.engine.rules import ALLOW, REFUSE
 from convgym.policies.scripted import OraclePolicy, Sight
-from convgym.users.agenda import LONG_WAIT, MOST_DISPUTES, NOTHING, SURE, AgendaUser
+from convgym.users.agenda import (
+    BREAKING,
+    LONG_WAIT,
+    MEANING,
+    MOST_DISPUTES,
+    NOTHING,
+    SURE,
+    AgendaUser,
+)
 from convgym.users.decisions import (
+    ASK_MEANING,
+    ASK_WHY,
     GRACE,
     LEAVE,
     LOG_UNIT,
     MOST_BOTHER,
     POINTS,
     SIGMOID,
+    STRIDE,
     DecisionModel,
     row_of,
 )
@@ -45,7 +66,6 @@ LEAVING = [ACTIONS[name] for name in ("transfer_to_human", "end_conversation")]
 CONFIRMED = np.ravel(cells.CONFIRMED)
 KIND = np.array([action.kind for action in ACTIONS.actions])
 MAX_TURNS = 30
-BREAKING = {acts.ASK_MORE, acts.CLOSE, acts.TELL, acts.ASK_INTENT}
 AMONG = {
     "anything": KIND >= 0,
     "questions": KIND == acts.ASK,
@@ -165,12 +185,12 @@ def test_it_states_nothing_but_what_it_knows(talk):
 
 
 def waiting_after(steps: list[Step]) -> list[bool]:
-    """Said yes to its own request, and was neither told of the deed nor refused since."""
+    """Said yes to its own request, has not been told of the deed, and was not refused since."""
     waiting, after = False, []
     for step in steps:
-        reported = step.action.kind == acts.REPORT_DONE and step.after.belief[cells.TOLD_DONE]
         waiting = waiting or says(step, "affirm")
-        waiting = waiting and not reported and step.action.kind != acts.DENY
+        waiting = waiting and not step.after.belief[cells.TOLD_DONE]
+        waiting = waiting and step.action.kind != acts.DENY
         after.append(bool(waiting))
     return after
 
@@ -178,12 +198,11 @@ def waiting_after(steps: list[Step]) -> list[bool]:
 @thorough
 @given(TALKS)
 def test_it_never_leaves_between_its_yes_and_the_report(talk):
-    """Unless it had been told of the deed before, and was asked for that yes once more."""
     steps = steps_of(talk)
     for step, waiting in zip(steps, waiting_after(steps), strict=True):
-        assert step.after.user.waiting == waiting
-        if step.answer and step.answer.closed and waiting:
-            assert step.before.belief[cells.TOLD_DONE]
+        assert not (waiting and step.answer and step.answer.closed)
+        # Who is not sure of the report may say yes once more, and waits for another.
+        assert step.after.user.waiting == waiting or step.after.user.doubted
 
 
 @pytest.mark.parametrize("last", ["offer_return_later", "close", "greet", "explain", "ask_more"])
@@ -211,10 +230,8 @@ def test_no_wrong_refusal_of_before_makes_it_leave_after_its_yes(last):
 @thorough
 @given(TALKS)
 def test_it_reminds_of_a_promise(talk):
-    steps = steps_of(talk)
-    waited = [False, *waiting_after(steps)]
-    for step, waiting in zip(steps, waited[:-1], strict=True):
-        broken = waiting and step.answer is not None and step.action.kind in BREAKING
+    for step in answered(steps_of(talk)):
+        broken = step.before.user.waiting and step.action.kind in BREAKING
         assert says(step, "remind_promise") == broken
 
 
@@ -290,14 +307,180 @@ def test_a_question_explained_costs_nothing_and_passed_over_costs_one(talk):
             assert step.after.user.question != user.question and step.after.user.owed < 0
             if user.owed >= 0 and not says(step, "give_up"):
                 known, slot = user.knowledge, user.owed
-                assert {*known.ladders[slot], known.misremembered[slot]} & {*step.answer.acts}
+                given = {*known.ladders[slot], known.misremembered[slot]} & {*step.answer.acts}
+                assert given or (step.after.user.holding and says(step, "hold"))
             continue
         other = step.before.snapshot()
         other.user.question, other.user.owed, other.user.puzzled = NOTHING, -1, 3
         engine.apply(other, DESK.turn(other, ACTIONS[step.action.name]))
-        answers = user.question == SURE and kind in (acts.TELL, acts.REPORT_DONE)
+        met = user.question == SURE and step.after.user.satisfied
         left = kind == acts.CLOSE and says(step, "bye") and not user.satisfied
-        assert step.after.user.bother - other.user.bother == (not answers and not left)
+        assert step.after.user.bother - other.user.bother == (not met and not left)
+        if user.question == SURE and not left:
+            assert (step.after.user.question == SURE) == (not met)
+
+
+# -- replies of several acts, and what only a text says --------------------------------------------
+
+CALM = {
+    "greet_only": 1.0,
+    "misremember": 0.0,
+    "volunteer": 0.0,
+    "answer_too": 1.0,
+    "look_up": 1.0,
+    "ask_why": 0.0,
+    "ask_meaning": 0.0,
+    "doubt": 0.0,
+    "ask_next": 0.0,
+    "protest": 1.0,
+    "show_frustration": 0.0,
+    "leave": 0.0,
+    "close_now": 0.0,
+    "tangent": 0.0,
+}
+"""A user that asks nothing, gives what it is asked for, and stays."""
+ASK_INTENT, CHAT, EXPLAIN = Heard(acts.ASK_INTENT), Heard(acts.CHAT), Heard(acts.EXPLAIN)
+ASK_EMAIL, ASK_POSTCODE = Heard(acts.ASK, EMAIL), Heard(acts.ASK, POSTCODE)
+ASK_ORDER, DONE, PROMISED = Heard(acts.ASK, ORDER), Heard(acts.REPORT_DONE), Heard(acts.PROMISE)
+WRONGLY_DENIED = Heard(acts.DENY, verdict=acts.WRONG)
+
+
+class Listener:
+    """A user like `CALM` but for `base`, who has said what it wants: say something to it."""
+
+    def __init__(self, key: int = 0, known: int = KNOWS_ID, **base: float) -> None:
+        tasks = (draw_task("train", number) for number in range(999))
+        task = next(t for t in tasks if (t.branch, t.knowledge) == (CANCEL_OK, known))
+        self.episode = Episode(task, child(9, key), 0, DESK.layout.row())
+        self.user = AgendaUser(U, DecisionModel(CALM | base))
+        DESK.open(self.episode, Persona().levels)
+        self.user.open(self.episode)
+        self.state = self.episode.user
+        self.hears(ASK_INTENT)
+        assert self.state.intent_said and not self.state.bother
+
+    def hears(self, *heard: Heard) -> tuple[list[str], int]:
+        """What it says to this reply, and how much the reply bothers it."""
+        self.episode.turn += 1
+        before = self.state.bother
+        turn = self.user.answer(self.episode, heard)
+        return [USER_ACTS[act] for act in turn.acts], self.state.bother - before
+
+
+@pytest.mark.parametrize(("looks", "brings"), [(1.0, "inform_order"), (0.0, "no_luck")])
+def test_nobody_minds_being_given_time(looks, brings):
+    one = Listener(known=LOOKS_UP, look_up=looks, false_claim=1.0)
+    assert one.hears(ASK_ORDER) == (["hold"], 0)
+    assert one.hears(CHAT) == ([brings], 0)
+    assert one.hears(CHAT) == (["acknowledge"], 1)
+
+
+@pytest.mark.parametrize(
+    ("point", "reply", "base"),
+    [
+        (ASK_MEANING, (Heard(acts.TELL, FACT_FEE), Heard(acts.TELL, FACT_CHANNEL)), "ask_meaning"),
+        (ASK_WHY, (ASK_EMAIL, ASK_POSTCODE), "ask_why"),
+    ],
+    ids=["terms", "slots"],
+)
+def test_two_occasions_for_a_question_are_two_draws(monkeypatch, point, reply, base):
+    """Each with a number of its own: whoever does not ask at one may ask at the other."""
+    numbers, drawn = [], AgendaUser._drawn
+
+    def noted(self, episode, state, at, index, situation):
+        if at == point:
+            numbers.append(index // STRIDE)
+        return drawn(self, episode, state, at, index, situation)
+
+    monkeypatch.setattr(AgendaUser, "_drawn", noted)
+    one = Listener(**{base: 0.0})
+    numbers.clear()
+    one.hears(*reply)
+    assert len(numbers) == len(set(numbers)) == 2
+
+
+@pytest.mark.parametrize("slot", [EMAIL, ORDER])
+@pytest.mark.parametrize("explains_first", [True, False])
+def test_what_is_explained_and_asked_for_again_is_given_once(slot, explains_first):
+    one = Listener(ask_why=1.0, ask_meaning=1.0)
+    ask = Heard(acts.ASK, slot)
+    assert one.hears(ask)[0] in (["ask_why"], ["ask_meaning"])
+    assert one.state.owed == slot and not one.state.asked[slot]
+    said = one.hears(*((EXPLAIN, ask) if explains_first else (ask, EXPLAIN)))
+    assert said == ([USER_ACTS[one.state.knowledge.ladders[slot][0]]], 0)
+    assert one.state.asked[slot] == 1 and one.state.owed < 0 and one.state.question == NOTHING
+
+
+def test_a_promise_takes_a_wrong_refusal_off_the_table():
+    ends = {}
+    for promises in (False, True):
+        one = Listener()
+        for _ in range(MOST_DISPUTES + 1):
+            assert "push_back" in one.hears(WRONGLY_DENIED)[0]
+        assert one.state.denied == 2
+        if promises:
+            one.hears(PROMISED)
+            assert not one.state.denied
+        ends[promises] = one.hears(Heard(acts.OFFER, verdict=acts.WRONG))[0]
+    assert ends[False] == ["give_up"]
+    assert not {"give_up", "push_back"} & {*ends[True]}
+
+
+def test_a_promise_does_not_keep_its_user():
+    """It is not the user's yes: patience runs out, and a farewell is taken."""
+    one = Listener(leave=1.0)
+    assert one.hears(PROMISED) == (["acknowledge"], 0)
+    costs = [one.hears(CHAT)[1] for _ in range(GRACE)]
+    assert costs == [1] * GRACE and one.state.closing
+    other = Listener(protest=0.0)
+    other.hears(PROMISED)
+    assert "bye" in other.hears(Heard(acts.CLOSE))[0] and other.state.closing
+
+
+@pytest.mark.parametrize("kind", BREAKING)
+def test_a_promise_that_is_broken_is_reminded_of(kind):
+    breaking, costs = Heard(kind, FACT_FEE if kind == acts.TELL else 0), {}
+    for promises in (False, True):
+        one = Listener()
+        if promises:
+            one.hears(PROMISED)
+            assert "remind_promise" not in one.hears(ASK_EMAIL)[0]
+        said, costs[promises] = one.hears(breaking)
+        assert ("remind_promise" in said) == promises
+    assert costs[True] == costs[False] + 1
+    kept = Listener()
+    kept.hears(PROMISED)
+    kept.hears(DONE)
+    assert "remind_promise" not in kept.hears(breaking)[0]
+
+
+def test_a_yes_after_the_deed_waits_for_nothing():
+    one, confirm = Listener(thank=1.0, bye=1.0), Heard(acts.CONFIRM)
+    assert one.hears(confirm) == (["affirm"], 0) and one.state.waiting
+    assert one.hears(DONE) == (["thank"], 0) and not one.state.waiting
+    assert one.hears(confirm) == (["affirm", "no_more", "bye"], 0)
+    assert one.state.closing and not one.state.waiting
+
+
+def test_a_term_beside_an_explanation_is_a_new_question():
+    one = Listener(ask_why=1.0, ask_meaning=1.0)
+    assert one.hears(ASK_EMAIL) == (["ask_why"], 0)
+    assert one.hears(EXPLAIN, Heard(acts.JARGON)) == (["inform_email", "ask_meaning"], 0)
+    assert one.state.question == MEANING
+    assert one.hears(EXPLAIN)[1] == 0
+    assert one.state.question == NOTHING
+
+
+@pytest.mark.parametrize("answer", [DONE, EXPLAIN])
+def test_doubt_of_a_deed_stays_until_it_is_met(answer):
+    one = Listener(doubt=1.0, thank=1.0)
+    assert one.hears(DONE) == (["ask_sure"], 0)
+    tells, lies = Heard(acts.TELL, FACT_FEE), Heard(acts.REPORT_DONE, verdict=acts.WRONG)
+    for passed_over in (CHAT, ASK_POSTCODE, tells, lies):
+        assert one.hears(passed_over)[1] > 0
+        assert one.state.question == SURE and not one.state.satisfied
+    assert one.hears(answer) == (["thank"], 0)
+    assert one.state.question == NOTHING and one.state.satisfied
 
 
 # -- choices and their probabilities ---------------------------------------------------------------
@@ -375,6 +558,7 @@ def test_conversations_come_to_everything_that_is_claimed_of_them():
             met["is refused wrongly"] += step.after.user.denied == 2
             met["is late"] += step.answer is not None and is_late(step)
             met["is unsure"] += question == SURE
+            met["stays unsure"] += question == SURE == step.after.user.question
             met["is puzzled twice"] += step.after.user.puzzled == 3
             met["comes back"] += step.before.user.holding > 0
         met["is granted"] += steps[-1].before.task.decision.effect == ALLOW

@@ -1,6 +1,8 @@
 """The parameters that made conversations explain them better than any others do.
 
 DecisionModel(TRUE) ─► 300 conversations ─► their decisions ─► log-likelihood under any model
+
+It is a sum over choices, so choices of one reply have to be made apart from each other.
 """
 
 import math
@@ -13,14 +15,30 @@ import pytest
 
 from convgym.domains.customer_service.desk import CustomerServiceDesk
 from convgym.domains.customer_service.tasks import draw_task
-from convgym.domains.customer_service.vocabulary import ACTIONS, U
+from convgym.domains.customer_service.vocabulary import (
+    ACTIONS,
+    EMAIL,
+    FACT_CHANNEL,
+    FACT_FEE,
+    POSTCODE,
+    U,
+)
+from convgym.engine import acts
+from convgym.engine.acts import Heard
 from convgym.engine.engine import Engine
 from convgym.engine.episode import Episode
 from convgym.engine.keys import child
 from convgym.policies.scripted import OraclePolicy, PlannerPolicy, Sight
 from convgym.users.agenda import AgendaUser
-from convgym.users.decisions import LOG_UNIT, POINTS, Decision, DecisionModel
-from convgym.users.persona import Levels, draw_levels
+from convgym.users.decisions import (
+    ASK_MEANING,
+    ASK_WHY,
+    LOG_UNIT,
+    POINTS,
+    Decision,
+    DecisionModel,
+)
+from convgym.users.persona import Levels, Persona, draw_levels
 
 CONVERSATIONS, MAX_TURNS = 300, 30
 STEP = 0.7
@@ -115,3 +133,32 @@ def test_the_truth_beats_every_parameter_put_elsewhere():
         base = TRUE.get(point.name, point.base)
         for step in (STEP, -STEP):
             assert log_likelihood(TRUE | {point.name: moved(base, step)}) < best, point.name
+
+
+@pytest.mark.parametrize(
+    ("point", "reply"),
+    [
+        (ASK_WHY, (Heard(acts.ASK, EMAIL), Heard(acts.ASK, POSTCODE))),
+        (ASK_MEANING, (Heard(acts.TELL, FACT_FEE), Heard(acts.TELL, FACT_CHANNEL))),
+    ],
+    ids=["slots", "terms"],
+)
+def test_two_choices_of_one_reply_are_as_frequent_as_their_likelihood(point, reply):
+    base = {"answer_too": 1.0, "ask_why": 0.3, "ask_meaning": 0.3}
+    user, persona, n = AgendaUser(U, DecisionModel(base)), Persona().levels, 2000
+    made = Counter[tuple[Decision, ...]]()
+    for number in range(n):
+        episode = Episode(draw_task("train", 0), child(2031, number), 0, DESK.layout.row())
+        DESK.open(episode, persona)
+        user.open(episode)
+        episode.turn = 1
+        decisions = user.answer(episode, reply).decisions
+        made[tuple(one for one in decisions if one.point == point)] += 1
+    assert {tuple(one.yes for one in ones) for ones in made} == {
+        (True,),
+        (False, True),
+        (False, False),
+    }
+    for ones, count in made.items():
+        p = math.exp(user.model.log_prob(ones, persona))
+        assert abs(count / n - p) < 4.5 * math.sqrt(p * (1 - p) / n)

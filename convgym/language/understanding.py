@@ -20,6 +20,7 @@ _SENTENCE_END = re.compile(
 )
 _PICTURE_END = re.compile("[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f? +(?=[A-Z])")
 """An emoji that stands for a full stop: "Order cancelled ✅ Anything else?"."""
+_PICTURE = re.compile("[\u2600-\u27bf\U0001f300-\U0001faff]+\ufe0f?")
 _NUMERAL = re.compile(r"\s*\**\d\d?\s*")
 """The number of an item in a list."""
 _STRETCHED = re.compile(r"([a-z])\1\1+")
@@ -31,7 +32,16 @@ _ASKING_FIRST = frozenset(
 _NO_QUESTION = frozenset(
     {("what", word) for word in ("i", "we", "about", "a", "is", "would")}
     | {("how", "about"), ("can", "do"), ("may", "i"), ("could", "not"), ("did", "not")}
-    | {("what", "youve"), ("what", "youre"), ("what", "you"), ("can", "not"), ("do", "not"), ("does", "not"), ("would", "not"), ("how", "it")}
+    | {
+        ("what", "youve"),
+        ("what", "youre"),
+        ("what", "you"),
+        ("can", "not"),
+        ("do", "not"),
+        ("does", "not"),
+        ("would", "not"),
+        ("how", "it"),
+    }
 )
 _AUXILIARIES = _ASKING_FIRST | frozenset(
     "was were is are has have had am will should wasnt isnt arent hasnt havent".split()
@@ -105,7 +115,9 @@ class Lexicon:
     """
 
     def __init__(
-        self, concepts: Mapping[str, Iterable[str]], marks: Mapping[str, Iterable[str]] | None = None
+        self,
+        concepts: Mapping[str, Iterable[str]],
+        marks: Mapping[str, Iterable[str]] | None = None,
     ) -> None:
         self._trie: dict[str, Any] = {}
         for end, named in ((_END, concepts), (_MARK, marks or {})):
@@ -160,7 +172,7 @@ class Lexicon:
         sentences: list[Sentence] = []
         budget, begin = MOST_TOKENS, 0
         if not text.isascii():
-            text = _PICTURE_END.sub(" . ", text)
+            text = _PICTURE.sub(" , ", _PICTURE_END.sub(" . ", text))
         lowered = _STRETCHED.sub(r"\1", text.lower())
         for end in _SENTENCE_END.finditer(lowered):
             stop, count = end.group(), len(sentences)
@@ -175,8 +187,14 @@ class Lexicon:
 
     def _add(self, raw: str, asked: bool, sentences: list[Sentence], budget: int) -> int:
         """Append one sentence, or two where a question hangs on a statement."""
-        tokens = _TOKEN.findall(raw.replace(" - ", " , ").replace(" – ", " , ").translate(_NOISE))[:budget]
-        if not tokens or tokens == [","] or (len(tokens) == 1 and _NUMERAL.fullmatch(raw)):
+        tokens = _TOKEN.findall(raw.replace(" - ", " , ").replace(" – ", " , ").translate(_NOISE))[
+            :budget
+        ]
+        while tokens and tokens[0] == ",":
+            del tokens[0]
+        while tokens and tokens[-1] == ",":
+            del tokens[-1]
+        if not tokens or (len(tokens) == 1 and _NUMERAL.fullmatch(raw)):
             return len(tokens)
         tag = _tag_place(tokens) if asked else 0
         if tag:

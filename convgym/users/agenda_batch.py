@@ -25,6 +25,8 @@ from convgym.engine import acts
 from convgym.engine.keys import PERSONA, USER, below_batch, draw_batch
 from convgym.users import decisions
 from convgym.users.agenda import (
+    _TERM,
+    BREAKING,
     LONG_WAIT,
     LOOKING,
     MEANING,
@@ -110,7 +112,7 @@ class UserStates(Columns):
         self.holding, self.question, self.puzzled = np.zeros((3, n), dtype=np.int64)
         self.owed = np.full(n, -1)
         self.denied, self.disputes = np.zeros((2, n), dtype=np.int64)
-        self.intent_said, self.doubted, self.wondered, self.waiting = np.zeros((4, n), dtype=bool)
+        self.intent_said, self.fresh, self.doubted, self.waiting = np.zeros((4, n), dtype=bool)
         self.satisfied, self.apologised, self.offered = np.zeros((3, n), dtype=bool)
         self.resolved, self.closing = np.zeros((2, n), dtype=bool)
         self.acts = np.full((n, MOST_ACTS), -1, dtype=np.int16)
@@ -132,13 +134,8 @@ class UserStates(Columns):
         self.said[rows] += fresh
 
 
-_ANSWERS = np.zeros((NEXT + 1, KINDS), dtype=bool)
-"""Whether a kind of speech answers a question of the user's."""
-_ANSWERS[[WHY, MEANING, SURE, NEXT], acts.EXPLAIN] = True
-_ANSWERS[SURE, [acts.TELL, acts.REPORT_DONE]] = True
-_BREAKING = np.zeros(KINDS, dtype=bool)
-"""Whether it is said instead of doing what is owed."""
-_BREAKING[[acts.ASK_MORE, acts.CLOSE, acts.TELL, acts.ASK_INTENT]] = True
+_BREAKING = np.isin(np.arange(KINDS), BREAKING)
+"""Whether a kind of speech is what an agent says instead of doing what it owes."""
 _SIGMOID = np.array(SIGMOID)  # (logits, 3)
 
 
@@ -199,17 +196,15 @@ class BatchedAgendaUser:
         `now` is the agent's turn.
         """
         state.hush(rows)
-        bother_before = state.bother[rows]
-        self._wait(state, rows, now)
+        bother_before, content_before = state.bother[rows], state.satisfied[rows]
+        question, waited = state.question[rows], state.waiting[rows]
+        self._wait(state, rows, now, kind)
         self._come_back(state, rows)
-        content_before, question = state.satisfied[rows], state.question[rows]
-        owed_deed = state.waiting[rows]
-        state.bother[rows] += (state.turn[rows] > 1) & _is_idle(state, rows, kind)
         for one, at in by_kind(kind):
             self._reactions[one](state, rows[at], argument[at], verdict[at])
         minding = (question != NOTHING) & ~state.closing[rows]
         self._mind_question(state, rows[minding], question[minding], kind[minding])
-        broken = rows[owed_deed & state.waiting[rows] & _BREAKING[kind]]
+        broken = rows[waited & state.waiting[rows] & _BREAKING[kind]]
         state.bother[broken] += 1
         state.say(broken, self.u["remind_promise"])
         done = (state.closing | state.satisfied)[rows]
@@ -227,7 +222,7 @@ class BatchedAgendaUser:
         digressing = staying[self._decide(state, staying, decisions.TANGENT)]
         state.say(digressing, self.u["tangent"])
         state.turn[rows] += 1
-        state.answered[rows] = 0
+        state.answered[rows], state.fresh[rows] = 0, False
 
     # -- reactions, one for each kind of speech ---------------------------------------------
 
@@ -239,13 +234,13 @@ class BatchedAgendaUser:
         state.say(rows, self._request(state, rows))
 
     def _ask(self, state: UserStates, rows: Rows, slot: Ints, verdict: Ints) -> None:
-        knowledge, answered = state.knowledge, state.answered[rows]
+        answered = state.answered[rows]
         more = (answered > 0) & (answered >> slot & 1 == 0)
         answers = (answered == 0) | more
         answers[more] = self._decide(state, rows[more], decisions.ANSWER_TOO, slot[more])
         rows, slot = rows[answers], slot[answers]
         state.answered[rows] |= 1 << slot
-        rungs = knowledge.rungs[rows, slot]
+        rungs = state.knowledge.rungs[rows, slot]
         ignorant = rows[rungs == 0]
         state.bother[ignorant] += 1
         state.say(ignorant, self.u["dont_know"])
@@ -253,21 +248,9 @@ class BatchedAgendaUser:
         asks = self._questions_it(state, rows, acts.ASK, slot)
         state.owed[rows[asks]] = slot[asks]
         rows, slot, rungs = rows[~asks], slot[~asks], rungs[~asks]
-        asked, main = state.asked[rows, slot], slot == knowledge.main_slot[rows]
-        state.bother[rows] += asked >= rungs + (state.slipped[rows] >> slot & 1)
-        searches = main & knowledge.must_look_up[rows] & (asked == 0)
-        looking = rows[searches]
-        state.holding[looking] = LOOKING * self._decide(state, looking, decisions.LOOK_UP)
-        idle = looking[state.holding[looking] == 0]
-        state.holding[idle] = PRETENDING * self._decide(state, idle, decisions.FALSE_CLAIM)
-        holding = state.holding[rows] > 0
-        state.say(rows[holding], self.u["hold"])
-        skips = searches & ~holding
-        state.asked[rows[skips], slot[skips]] = 1  # skips what it would have to look up
-        rows, slot, main = rows[~holding], slot[~holding], main[~holding]
-        state.say(rows, self._rung(state, rows, slot))
-        rows, slot = rows[~main], slot[~main]
-        self._volunteer(state, rows[self._decide(state, rows, decisions.VOLUNTEER, slot)])
+        state.owed[rows[state.owed[rows] == slot]] = -1
+        state.bother[rows] += state.asked[rows, slot] >= rungs + (state.slipped[rows] >> slot & 1)
+        self._give(state, rows, slot)
 
     def _ask_more(self, state: UserStates, rows: Rows, argument: Ints, verdict: Ints) -> None:
         rows = rows[~(state.satisfied | state.waiting)[rows]]
@@ -291,7 +274,7 @@ class BatchedAgendaUser:
 
     def _confirm(self, state: UserStates, rows: Rows, argument: Ints, verdict: Ints) -> None:
         u, fine, other = self.u, rows[verdict == acts.FINE], rows[verdict == acts.OTHER_OBJECT]
-        state.waiting[fine], state.denied[fine] = True, 0
+        state.waiting[fine], state.denied[fine] = ~state.satisfied[fine], 0
         state.say(fine, u["affirm"])
         state.say(rows[verdict == acts.FEE_UNKNOWN], u["ask_fee"])
         state.say(rows[verdict == acts.CHANNEL_UNKNOWN], u["ask_channel"])
@@ -339,13 +322,18 @@ class BatchedAgendaUser:
         state.satisfied[rows[state.question[rows] == SURE]] = True
         state.question[rows] = NOTHING
         rows = rows[state.owed[rows] >= 0]
-        state.say(rows, self._rung(state, rows, state.owed[rows]))
-        state.owed[rows] = -1
+        slot, state.owed[rows] = state.owed[rows], -1
+        new = state.answered[rows] >> slot & 1 == 0
+        rows, slot = rows[new], slot[new]
+        state.answered[rows] |= 1 << slot
+        self._give(state, rows, slot)
 
     # -- the user's own business --------------------------------------------------------------
 
-    def _wait(self, state: UserStates, rows: Rows, now: Ints) -> None:
-        """What it took to hear from the agent again."""
+    def _wait(self, state: UserStates, rows: Rows, now: Ints, kind: Ints) -> None:
+        """What it took to hear from the agent again: time, perhaps for nothing."""
+        idle = _is_idle(state, rows, kind)
+        state.bother[rows] += idle & (state.turn[rows] > 1) & (state.holding[rows] == 0)
         state.bother[rows] += now - state.heard_turn[rows] > LONG_WAIT
         state.heard_turn[rows] = now
 
@@ -364,7 +352,7 @@ class BatchedAgendaUser:
         idle = state.question[rows] == NOTHING
         asks = idle & (state.knowledge.personal[rows] >> slot & 1 > 0)
         asks &= state.puzzled[rows] & 1 == 0
-        asks[asks] = self._decide(state, rows[asks], decisions.ASK_WHY)
+        asks[asks] = self._decide(state, rows[asks], decisions.ASK_WHY, slot[asks])
         state.puzzled[rows[asks]] |= 1
         self._put(state, WHY, "ask_why", rows[asks])
         rest = idle & ~asks
@@ -374,21 +362,22 @@ class BatchedAgendaUser:
     def _ask_meaning(self, state: UserStates, rows: Rows, kind: int, argument: Ints) -> Flags:
         asks = state.knowledge.terms[rows, kind] >> argument & 1 > 0
         asks &= state.puzzled[rows] & 2 == 0
-        asks[asks] = self._decide(state, rows[asks], decisions.ASK_MEANING)
+        which = argument[asks] + (_TERM + 1 if kind == acts.TELL else 0)
+        asks[asks] = self._decide(state, rows[asks], decisions.ASK_MEANING, which)
         state.puzzled[rows[asks]] |= 2
         self._put(state, MEANING, "ask_meaning", rows[asks])
         return asks
 
     def _put(self, state: UserStates, question: int, act: str, rows: Rows) -> None:
-        state.question[rows] = question
+        state.question[rows], state.fresh[rows] = question, True
         state.say(rows, self.u[act])
 
     def _mind_question(self, state: UserStates, rows: Rows, question: Ints, kind: Ints) -> None:
-        """A question that was passed over bothers; it is not put again."""
-        answered, open_still = _ANSWERS[question, kind], state.question[rows] == question
-        state.question[rows[open_still & (answered | (question != SURE))]] = NOTHING
-        state.bother[rows[~answered]] += 1
-        state.owed[rows[~answered]] = -1
+        """A question that was passed over bothers; only doubt stays until it is met."""
+        met = np.where(question == SURE, state.satisfied[rows], kind == acts.EXPLAIN)
+        state.bother[rows] += ~met
+        state.question[rows[~state.fresh[rows] & (met | (question != SURE))]] = NOTHING
+        state.owed[rows[~met]] = -1
 
     def _believe(self, state: UserStates, rows: Rows) -> None:
         """All that was wanted is said to be there: content, or not yet sure."""
@@ -426,9 +415,7 @@ class BatchedAgendaUser:
     def _part(self, state: UserStates, rows: Rows, was_content: Flags) -> None:
         u, done, rows = self.u, rows[was_content], rows[~was_content]
         state.say(done, u["no_more"])
-        wonders = ~state.wondered[rows]
-        wonders[wonders] = self._decide(state, rows[wonders], decisions.ASK_NEXT)
-        state.wondered[rows[wonders]] = True
+        wonders = self._decide(state, rows, decisions.ASK_NEXT)
         self._put(state, NEXT, "ask_next", rows[wonders])
         rows = rows[~wonders]
         state.say(rows[self._decide(state, rows, decisions.THANK)], u["thank"])
@@ -457,6 +444,23 @@ class BatchedAgendaUser:
     def _request(self, state: UserStates, rows: Rows) -> Ints:
         state.intent_said[rows] = True
         return state.knowledge.request[rows]
+
+    def _give(self, state: UserStates, rows: Rows, slot: Ints) -> None:
+        """Answer for a slot: at once, after a look, or around it; perhaps with more unasked."""
+        knowledge, main = state.knowledge, slot == state.knowledge.main_slot[rows]
+        searches = main & knowledge.must_look_up[rows] & (state.asked[rows, slot] == 0)
+        looking = rows[searches]
+        state.holding[looking] = LOOKING * self._decide(state, looking, decisions.LOOK_UP)
+        idle = looking[state.holding[looking] == 0]
+        state.holding[idle] = PRETENDING * self._decide(state, idle, decisions.FALSE_CLAIM)
+        holding = state.holding[rows] > 0
+        state.say(rows[holding], self.u["hold"])
+        skips = searches & ~holding
+        state.asked[rows[skips], slot[skips]] = 1  # skips what it would have to look up
+        rows, slot, main = rows[~holding], slot[~holding], main[~holding]
+        state.say(rows, self._rung(state, rows, slot))
+        rows, slot = rows[~main], slot[~main]
+        self._volunteer(state, rows[self._decide(state, rows, decisions.VOLUNTEER, slot)])
 
     def _rung(self, state: UserStates, rows: Rows, slot: Ints) -> Ints:
         """What is said when `slot` is asked for now: the next rung, or the last again."""

@@ -1,7 +1,7 @@
 """Days of the year and percentages as people write them, brought to one shape.
 
-    14 March: March 14th · Mar. 14, 2025 · the 14th of March · 2025-03-14 · 25/3 (but not 4/3)
-    15:       15% · 15 percent · fifteen per cent
+14 March: March 14th · Mar. 14, 2025 · the 14th of March · 2025-03-14 · 25/3 (but not 4/3)
+15:       15% · 15 percent · fifteen per cent
 """
 
 from __future__ import annotations

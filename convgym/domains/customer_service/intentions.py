@@ -20,7 +20,8 @@ from convgym.language.understanding import Sentence
 
 _IT = frozenset("it this that so thats its".split())
 _SENDING = frozenset(
-    "send sending ship shipping deliver delivering bring bringing goes go going sent delivered shipped".split()
+    "send sending ship shipping deliver delivering bring bringing goes go going sent delivered "
+    "shipped".split()
 )
 _PUTTING = frozenset(
     "put putting pop popping enter entering add adding save saving set setting apply applying "
@@ -53,8 +54,8 @@ _SIGNS = WILL | frozenset(("let", "going", "about", "being", "gets", "while", "n
 
 def _may_promise(s: Sentence) -> bool:
     """A quick look, whether there is anything to read at all."""
-    return any(token in _SIGNS or token.endswith("ing") for token in s.tokens) or s.has(
-        "transfer", "people"
+    return s.has("people") or any(
+        token in _SIGNS or token.endswith("ing") for token in s.tokens
     )
 
 
@@ -112,14 +113,12 @@ def _is_willed_do(s: Sentence, place: int) -> bool:
 _HANDING = frozenset(
     "connect connecting connected put putting pass passing passed hand handing handed forward "
     "forwarding forwarded refer referring referred route routing routed switch switching get "
-    "getting bring bringing send sending sent raise raising loop looping have having link linking "
-    "patch patching bump move moving turn turning direct directing give giving assign assigning "
-    "assigned call calling involve involving pull pulling leave leaving fetch fetching find "
-    "finding let grab grabbing".split()
+    "getting bring bringing send sending sent raise raising loop looping have having link "
+    "linking patch patching bump move moving turn turning direct directing give giving assign "
+    "assigning assigned call calling involve involving pull pulling leave leaving fetch "
+    "fetching find finding let grab grabbing".split()
 )
-_STRONG = frozenset(
-    "transfer transferring transferred escalate escalating escalated".split()
-)
+_STRONG = frozenset("transfer transferring transferred escalate escalating escalated".split())
 _WHOM = frozenset("you your this it case matter things chat conversation request ticket".split())
 _MONEY = frozenset("money refund amount payment credit balance funds".split())
 _TAKING = frozenset(
@@ -144,7 +143,9 @@ def _transfers(s: Sentence) -> bool:
                 over = not people or any(at > place for at in people)
             near = any(place < at <= place + 9 for at in people)
             whom = not _WHOM.isdisjoint(tokens[max(0, place - 4) : place + 4])
-            whom = whom or token.startswith(("get", "bring", "have", "loop", "involve", "call", "fetch", "let", "grab"))
+            whom = whom or token.startswith(
+                ("get", "bring", "have", "loop", "involve", "call", "fetch", "let", "grab")
+            )
             if ((near and whom) or over) and _is_handing(s, place):
                 return True
     for place in people:
@@ -180,9 +181,9 @@ def _is_handing(s: Sentence, place: int) -> bool:
     return past or bool(wished)
 
 
-_WEAK = frozenset("can could may might cannot cant wont want wants asked whether you".split()) - {
-    "you"
-}
+_WEAK = frozenset(
+    "can could may might cannot cant wont want wants asked whether".split()
+)
 _HAVE = frozenset("ive have weve has been is now are just".split())
 
 
@@ -206,8 +207,8 @@ def waits(s: Sentence) -> bool:
 # -- explanations ----------------------------------------------------------------------------------
 
 _DEMANDING = frozenset(
-    "please could can may need require kindly provide share tell give enter like confirm "
-    "whats what which where id".split()
+    "please could can may need require kindly provide share tell give enter like confirm whats "
+    "what which where id".split()
 )
 _PAST_CHECK = frozenset(("yes", "yep", "yeah", "indeed"))
 
@@ -225,7 +226,12 @@ def explains_word(s: Sentence) -> bool:
         return False
     if not any(not at or s.tokens[at - 1] not in _NOT_MEANING for at in s.at("means")):
         named = min(s.at(*_TERMS), default=9)
-        if not s.has("sort_of") or (named > 2 and s.tokens[0] not in _IT) or "as" in s.tokens[:1] or "your" in s.tokens[:named]:
+        if (
+            not s.has("sort_of")
+            or (named > 2 and s.tokens[0] not in _IT)
+            or "as" in s.tokens[:1]
+            or "your" in s.tokens[:named]
+        ):
             return False
     return not s.has("unable") or s.tokens[0] in ("final", "clearance", "when", "by")
 
@@ -246,9 +252,9 @@ def explains_on(s: Sentence, told: bool) -> bool:
         return True
     if told or is_general(s):
         return False
-    if s.has("next_step", "sort_of") or (s.has("assured") and (
-        len(s.tokens) <= 10 or min(s.at("assured")) <= 4
-    )):
+    if s.has("next_step", "sort_of") or (
+        s.has("assured") and (len(s.tokens) <= 10 or min(s.at("assured")) <= 4)
+    ):
         return True
     if s.has("checked"):
         return s.tokens[0] in _PAST_CHECK
@@ -272,4 +278,6 @@ _GETTING = frozenset("get receive find see getting receiving have hear".split())
 _MAILING = frozenset("send email mail text sending sends follow".split())
 _YOU = frozenset("you youll youre".split())
 _WE = frozenset("well ill we i were im will shall system".split())
-_ERRANDS = frozenset("print pack wrap stick tape attach keep drop pop bring hand post affix".split())
+_ERRANDS = frozenset(
+    "print pack wrap stick tape attach keep drop pop bring hand post affix".split()
+)

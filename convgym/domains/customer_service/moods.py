@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from convgym.language.understanding import Sentence
 
@@ -23,8 +24,8 @@ _GROUP = frozenset(
     "officially fully safely currently still got get gotten its thats theyre".split()
 )
 _PLANNED = frozenset(
-    "shouldve wouldve couldve mightve be will would shall should can could may might must to ill well id wed youll youd itll "
-    "theyll cannot cant wont lets let ask after before by".split()
+    "shouldve wouldve couldve mightve be will would shall should can could may might must to "
+    "ill well id wed youll youd itll theyll cannot cant wont lets let ask after before by".split()
 )
 _OBJECTS = frozenset("it them this that".split())
 _WANTING = frozenset("want wanted wants like likes need needs prefer wish".split())
@@ -47,41 +48,43 @@ def awaited(s: Sentence, place: int) -> bool:
     return s.word_before(AWAITING, place, 6)
 
 
-
-# -- what the desk announces
+# -- what the desk announces ---------------------------------------------------------------------
 
 CLAUSE = 12
 """Words before a deed that can say who wills it."""
 _JOINTS = frozenset((",", "because", "although", "though", "since", "which"))
-_CONDITIONS = frozenset("if once when whenever until till before after unless while whether".split())
+_CONDITIONS = frozenset(
+    "if once when whenever until till before after unless while whether".split()
+)
 WILL = frozenset("ill will shall lets gonna well".split())
 _WILL_PAIRS = frozenset(
     (("let", "me"), ("let", "us"), ("going", "to"), ("about", "to"), ("go", "ahead"))
 )
 _HAVING = frozenset("have know hear see".split())
-_BE = frozenset("im am are were is being be now currently busy be".split())
+_BE = frozenset("im am are were is being be now currently busy".split())
 _ENDS = frozenset(("you", "youll", "youd", "they", "theyll", "courier", "carrier", "driver"))
 """Who wills it, where it is not the desk."""
 _OPEN = frozenset(
-    "can could may might would id need needs needed require required want wants like happy glad "
-    "gladly able unable try trying check whether how possible must should cannot cant wont "
-    "ready before asked wanted request requested requesting help".split()
+    "can could may might would id need needs needed require required want wants like happy "
+    "glad gladly able unable try trying check whether how possible must should cannot cant "
+    "wont ready before asked wanted request requested requesting help".split()
 )
 """Words that leave open whether it is done."""
 _FILLERS = frozenset(
     "ok okay sure alright right great perfect thanks thank you good then well now so and done "
-    "yes yep noted understood got it fine certainly absolutely still just processing lovely "
-    "great on also next for meanwhile currently today".split()
+    "yes yep noted understood got it fine certainly absolutely still just processing lovely on "
+    "also next for meanwhile currently today".split()
 )
 DOERS = frozenset(
     "set create start process arrange book register open initiate submit log file raise issue "
-    "generate put get proceed proceeding handle do doing begin organise organize schedule prepare "
-    "authorise approve activate take make sort setting creating starting processing arranging "
-    "booking registering opening initiating submitting logging filing raising issuing generating "
-    "putting getting handling beginning organising organizing scheduling preparing authorising "
-    "approving activating taking making sorting go going ahead enter entering add adding pop "
-    "popping save saving run running push pushing move moving launch launching lodge lodging "
-    "kick see have having complete completing action actioning place placing".split()
+    "generate put get proceed proceeding handle do doing begin organise organize schedule "
+    "prepare authorise approve activate take make sort setting creating starting processing "
+    "arranging booking registering opening initiating submitting logging filing raising "
+    "issuing generating putting getting handling beginning organising organizing scheduling "
+    "preparing authorising approving activating taking making sorting go going ahead enter "
+    "entering add adding pop popping save saving run running push pushing move moving launch "
+    "launching lodge lodging kick see have having complete completing action actioning place "
+    "placing".split()
 )
 
 
@@ -106,7 +109,7 @@ def announced(s: Sentence, place: int, *, governed: bool = False) -> bool:
         after = s.at("unable")
         if any(at > place and "," not in s.tokens[place:at] for at in after):
             return False  # "cancelling isn't possible"
-    pairs = list(zip(left, left[1:], strict=False))
+    pairs = list(pairwise(left))
     willing = [at for at, token in enumerate(left) if token in WILL]
     willing += [at for at, pair in enumerate(pairs) if pair in _WILL_PAIRS]
     if ("let", "me") in pairs and not _HAVING.isdisjoint(left):
@@ -144,5 +147,3 @@ def awaits(s: Sentence, place: int) -> bool:
         if token == "soon" and s.tokens[at - 1] == "as" and s.tokens[at + 1 : at + 2] == ["as"]:
             return s.tokens[at + 2 : at + 3] != ["possible"]
     return False
-
-

@@ -88,7 +88,16 @@ def requests(s: Sentence) -> bool:
 # -- slots -----------------------------------------------------------------------------------------
 
 
-_TOPICS = ("cancel", "return", "address", "new_address", "redirect", "track", "change_it", "something_else")
+_TOPICS = (
+    "cancel",
+    "return",
+    "address",
+    "new_address",
+    "redirect",
+    "track",
+    "change_it",
+    "something_else",
+)
 
 
 def asks_which_matter(s: Sentence) -> bool:
@@ -121,7 +130,9 @@ def asks(s: Sentence, before: Around, after: Around) -> list[str]:
     if mismatch and not (s.question or again):
         return []
     slots = [
-        slot for slot in ("email", "postcode") if s.has(slot) and (again or not _told_about(s, slot))
+        slot
+        for slot in ("email", "postcode")
+        if s.has(slot) and (again or not _told_about(s, slot))
     ]
     if requested and not s.has("unable") and _asks_reason(s):
         slots.append("reason")
@@ -180,9 +191,17 @@ def _asks_address(s: Sentence, requested: bool, before: Around) -> bool:
     if s.has("confirm", "confirm_question") and not s.has("new_address"):
         if s.has("cancel", "return", "changed", "stored", "redirect"):
             return False
-    if s.has("no_street", "pickup") or (s.has("not_found") and not s.question) or "account" in s.tokens:
+    if (
+        s.has("no_street", "pickup")
+        or (s.has("not_found") and not s.question)
+        or "account" in s.tokens
+    ):
         return False
-    if not s.question and ((s.has("new_place") and "love" in s.tokens) or not _SETTLED.isdisjoint(s.tokens) or promises(s, ())):
+    if not s.question and (
+        (s.has("new_place") and "love" in s.tokens)
+        or not _SETTLED.isdisjoint(s.tokens)
+        or promises(s, ())
+    ):
         return False
     if s.has("new_address"):
         return True
@@ -194,7 +213,11 @@ def _asks_order(s: Sentence, requested: bool) -> bool:
     if named:
         either = named > 1 and s.question and "or" in s.tokens
         return either or (s.question and _means_which(s))
-    if s.question and not s.has("order_slot") and (_means_which(s) or _asks_either(s) or _asks_which(s)):
+    if (
+        s.question
+        and not s.has("order_slot")
+        and (_means_which(s) or _asks_either(s) or _asks_which(s))
+    ):
         return not s.has("reason", "fault", "email", "postcode")
     if s.has("order_slot"):
         at = s.at("order_slot")
@@ -314,4 +337,6 @@ def is_listed(s: Sentence, before: Around) -> bool:
     """A reason to choose, below the question for it: "- Damaged"."""
     if len(s.tokens) > 5 or s.question or not s.has("fault", "other", "reason_option"):
         return False
+    if any(n.has("fault", "reason_option") and len(n.tokens) <= 3 for n in before[-2:]):
+        return True
     return any(n.has("reason") and (requests(n) or len(n.tokens) < 5) for n in before)

@@ -248,8 +248,10 @@ def refusal(s: Sentence, around: Around) -> str:
         return ""  # "I can't … without your e-mail" asks for it
     if _lacks(s):
         return ""
-    if is_general(s) and not _concludes(s) and not any(
-        _is_undelivered(n) or _is_over(n, True) for n in around if not is_general(n)
+    if (
+        is_general(s)
+        and not _concludes(s)
+        and not any(_is_undelivered(n) or _is_over(n, True) for n in around if not is_general(n))
     ):
         return ""
     blocked = _blocked(s, around)
@@ -377,7 +379,9 @@ def offers(s: Sentence, before: Around, reason: str, conditional: bool) -> list[
     for concept, offer in (("pickup", "pickup"), ("credit", "store_credit")):
         if s.has(concept) and (concept == "pickup" or offers_credit(s, before)):
             place = s.at(concept)[0]
-            fetched = s.tokens[place] in _FETCHING and s.word_before(_COURIERS, place, 3)  # "a courier will collect it"
+            fetched = s.tokens[place] in _FETCHING and s.word_before(
+                _COURIERS, place, 3
+            )  # "a courier will collect it"
             if not (s.near("negation", place, 3) or s.near("unable", place, 4) or fetched):
                 found.append(offer)
     if comes_later(s, before) and reason in ("", "not_cancellable", LATE) and not conditional:
@@ -402,7 +406,11 @@ def offers_credit(s: Sentence, before: Around) -> bool:
 def comes_later(s: Sentence, before: Around) -> bool:
     """A return after the arrival: "once it is there", "let it come, and then …"."""
     last = before[-1:]
-    if s.has("window", "days", "over") or "only" in s.tokens or any(s.near("unable", p, 6) for p in s.at("return")):
+    if (
+        s.has("window", "days", "over")
+        or "only" in s.tokens
+        or any(s.near("unable", p, 6) for p in s.at("return"))
+    ):
         return False
     if not s.has("return"):
         return s.has("later") and any(n.has("return") and n.has("offer") for n in last)

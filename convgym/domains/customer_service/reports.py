@@ -23,8 +23,8 @@ _NO_STREET = frozenset("% percent days day in to is on and for will a".split()) 
 _FROM = frozenset(("from", "of", "than"))
 _TOWARDS = frozenset(("to", "is", "at"))
 _STREETS = frozenset(
-    "street avenue road lane view close drive way court place square row terrace crescent gardens "
-    "grove hill walk mews boulevard rd ave quay wharf parade st".split()
+    "street avenue road lane view close drive way court place square row terrace crescent "
+    "gardens grove hill walk mews boulevard rd ave quay wharf parade st".split()
 )
 
 
@@ -70,13 +70,15 @@ def reported(s: Sentence, before: Around) -> list[str]:
     if any(_is_past(s, p) and not _is_attributive(s, p) for p in s.at("cancelled")):
         topics.add("cancel")
     found = [
-        write
-        for write in ("cancel", "return")
-        if write in topics or (managed and s.has(write))
+        write for write in ("cancel", "return") if write in topics or (managed and s.has(write))
     ]
-    if s.tokens[-1] == "in" and len(s.tokens) <= 5 and not s.has("negation") and (
-        len(s.tokens) - 2 in s.at("return") or "is" in s.tokens
-    ) and s.has("return"):
+    if (
+        s.tokens[-1] == "in"
+        and len(s.tokens) <= 5
+        and not (s.has("negation") or any(token.endswith("ing") for token in s.tokens))
+        and (len(s.tokens) - 2 in s.at("return") or "is" in s.tokens)
+        and s.has("return")
+    ):
         found.append("return")  # "the return's in"
     return [*found, "address"] if _address_changed(s, before, managed) else found
 

@@ -82,7 +82,10 @@ _ABOUT = frozenset("about information know whether sure mention".split())
 _SOFT = ("ask", "ask_intent")
 """What an explanation only seems to say: "the e-mail helps me find your account"."""
 _ORDERING = frozenset("please kindly provide share could".split())
-_DEMANDING = frozenset("please need needed required require must kindly provide let may could grateful would appreciate".split())
+_DEMANDING = frozenset(
+    "please need needed required require must kindly provide let may could grateful would "
+    "appreciate".split()
+)
 
 
 class Claim(NamedTuple):
@@ -235,7 +238,9 @@ def _read_sentence(
     handing = any(claim[:2] == ("promise", "transfer") for claim in matter)
     if handing and _MOMENTS.isdisjoint(s.tokens):
         pass  # "let me find you someone who can"
-    elif waits(s) and not (asking and "," not in s.tokens[: s.at("wait")[0]] and s.at("wait")[0] > 5):
+    elif waits(s) and not (
+        asking and "," not in s.tokens[: s.at("wait")[0]] and s.at("wait")[0] > 5
+    ):
         out.append(Claim("wait"))
     out += matter
     if s.has("sorry") and not _leads_into_no(s, after, out[began:]):
@@ -318,7 +323,9 @@ _TIMES_OF_DAY = frozenset(("morning", "afternoon", "evening"))
 
 def _small_talk(s: Sentence, before: Around, out: list[Claim]) -> None:
     closes = any(not awaited(s, place) for place in s.at("bye")) or _wishes_well(s)
-    if (s.has("hello") and not (closes or "but" in s.tokens[:1] or (before and before[-1].joined))) or (s.tokens[0] in _TIMES_OF_DAY and (short(s) or "here" in s.tokens[:6])):
+    if (
+        s.has("hello") and not (closes or "but" in s.tokens[:1] or (before and before[-1].joined))
+    ) or (s.tokens[0] in _TIMES_OF_DAY and (short(s) or "here" in s.tokens[:6])):
         out.append(Claim("greet"))
     if closes:
         out.append(Claim("close"))
