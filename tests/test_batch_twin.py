@@ -10,11 +10,11 @@ from convgym.domains.customer_service.desk import CustomerServiceDesk
 from convgym.domains.customer_service.rules import VIOLATIONS
 from convgym.domains.customer_service.vocabulary import ACTIONS, LAYOUT, USER_ACTS, U
 from convgym.engine import keys
-from convgym.engine.acts import FIRST_TOOL, TELL, UserTurn
+from convgym.engine.acts import CHAT, EXPLAIN, FIRST_TOOL, TELL, UserTurn
 from convgym.engine.engine import Engine
 from convgym.engine.episode import Episode
 from convgym.policies.scripted import KeywordPolicy, OraclePolicy, Sight, SlotFillingPolicy
-from convgym.users.agenda import LONG_WAIT, AgendaUser, UserState
+from convgym.users.agenda import LONG_WAIT, NOTHING, SURE, AgendaUser, UserState
 from convgym.users.agenda_batch import BatchedAgendaUser, draw_personas, rows_of
 from convgym.users.decisions import (
     LOG_UNIT,
@@ -31,14 +31,19 @@ DESK = CustomerServiceDesk()
 SPLITS = ("train", "validation", "test")
 SCALES = np.array([DESK.scales.get(name, 1.0) for name in LAYOUT])
 OF_ONE_TURN = {"decisions", "log_prob"}  # the turn holds them
-# No act promises; an explanation is all that is said in its turn, so nothing else spares a question.
-OF_TEXT = {"promised", "explained"}
+OF_TEXT = {"promised", "explained"}  # no act promises, nor is anything said beside an explanation
 USER_RECORD = sorted(set(UserState.__slots__) - OF_ONE_TURN - OF_TEXT - {"knowledge"})
 DESK_RECORD = ("heard", "asked_to_confirm", "decided_right", "transferred")
 LEAVING = [ACTIONS[name] for name in ("transfer_to_human", "end_conversation", "close")]
+KIND = np.array([action.kind for action in ACTIONS.actions])
 IS_TERM = np.array([action.kind == TELL and action.pointer < 0 for action in ACTIONS.actions])
-IS_TOOL = np.array([action.kind >= FIRST_TOOL for action in ACTIONS.actions])
+IS_TOOL = KIND >= FIRST_TOOL
 IS_TOOL[LEAVING] = False
+QUESTIONING = DecisionModel(
+    {"ask_why": 0.9, "ask_meaning": 0.9, "doubt": 0.8, "ask_next": 0.3}
+    | {"look_up": 0.9, "false_claim": 0.9, "leave": 0.01, "close_now": 0.05, "bye": 0.1}
+)
+"""A user with whom what is rare is not."""
 
 
 def levels_of(key: int, number: int) -> Levels:
@@ -68,6 +73,8 @@ class Twins:
         self.begun = ROWS
         self.turns: list[tuple[int, UserTurn]] = []
         """Of the last step: agent turns without a word before, and what the user said then."""
+        self.rare: Counter[str] = Counter()
+        """Since the beginning, what `note` counts."""
         self.batch = BatchedCustomerService(ROWS, MAX_TURNS)
         self.batch.user = BatchedAgendaUser(U, model)
         self.batch.open(*self.openings(range(ROWS)))
@@ -93,11 +100,22 @@ class Twins:
         self.turns.clear()
         for row in self.going():
             plain = self.plain[row]
-            silent = plain.turn - plain.user.heard_turn
+            silent, before = plain.turn - plain.user.heard_turn, plain.user.copy()
             self.engine.apply(plain, DESK.turn(plain, int(actions[row])))
             if plain.user_turn:
                 self.turns.append((silent, plain.user_turn))
+                self.note(before, KIND[actions[row]], plain)
         self.batch.step(actions)
+
+    def note(self, before: UserState, kind: int, plain: Episode) -> None:
+        """Count what few conversations come to."""
+        question, user = before.question, plain.user
+        looks, sure = before.owed >= 0 and user.holding > 0, user.question == SURE
+        self.rare["looks up after an explanation"] += bool(looks and kind == EXPLAIN)
+        self.rare["doubts with a question open"] += question not in (NOTHING, SURE) and sure
+        self.rare["stays unsure"] += question == SURE and sure
+        self.rare["is given time"] += bool(before.holding and kind == CHAT)
+        self.rare["content, says yes"] += before.satisfied and U["affirm"] in plain.user_turn.acts
 
     def compare(self) -> None:
         e, turns = self.batch.episodes, [episode.user_turn for episode in self.plain]
@@ -212,19 +230,22 @@ def test_it_does_under_other_parameters():
 def test_the_comparison_meets_everything_that_can_happen():
     """Acts, choices, endings, violations and successes of all kinds occur in what is compared."""
     turns = [(0, plain.user_turn) for plain in Twins().plain]
-    ends, violations, successes = Counter(), 0, 0
-    for driver in (askew, mixture, busy, random_legal, DRIVERS["oracle"]):
-        for twins in play(driver):
+    ends, rare, violations, successes = Counter(), Counter(), 0, 0
+    drivers = (askew, mixture, busy, random_legal, DRIVERS["oracle"])
+    for driver, model in ((mixture, QUESTIONING), *((driver, None) for driver in drivers)):
+        for twins in play(driver, model=model):
             turns += twins.turns
             e = twins.batch.episodes
             ends.update(e.end.tolist())
             violations |= int(np.bitwise_or.reduce(e.violations))
             successes += int(twins.batch.grade()[0].sum())
+        rare += twins.rare
     said = Counter(act for _, turn in turns for act in turn.acts)
     unsaid = {USER_ACTS[act] for act in range(len(USER_ACTS)) if said[act] < 5}
     assert unsaid == {"ask_back"}  # it answers what was not understood, which is text
     made = Counter((point, yes) for _, turn in turns for point, _, yes in turn.decisions)
     assert len(made) == 2 * len(POINTS) and min(made.values()) >= 5
+    assert len(rare) == 5 and min(rare.values()) > 0, rare
     assert sum(silent >= LONG_WAIT for silent, _ in turns) > 100
     assert set(ends) == set(range(len(ENDS)))
     assert violations == 2 ** len(VIOLATIONS) - 1

@@ -22,7 +22,6 @@ from convgym.domains.customer_service.understanding import read_speech
 from convgym.domains.customer_service.vocabulary import ACTIONS, FACT_FEE, FACTS, PROMISES
 from convgym.domains.customer_service.wording import agent_banks, agent_text
 from convgym.engine import acts
-from convgym.language.tool_calls import RawCall, parse_reply
 from convgym.language.understanding import MOST_TOKENS, Lexicon
 from convgym.policies.scripted import OraclePolicy
 
@@ -452,13 +451,10 @@ def test_figures_and_markdown_are_read(text, expected):
 
 
 def test_attacks_change_nothing(measure):
-    """But for one that is a well-formed call to transfer and no speech: it is what it says."""
     texts = measure.attacks(measure.DATA / "attacks.jsonl")
-    transfer = RawCall("transfer_to_human", {})
-    spoken = [text for text in texts if transfer not in parse_reply(text).calls]
-    assert len(texts) - len(spoken) == 1
-    found = measure.attacked(spoken, 1, 0)
-    assert found.pop("episodes") > 100
+    assert len(texts) >= 200
+    found = measure.attacked(texts, 1, 0)
+    assert found.pop("episodes") > 400
     assert not any(found.values()), found
 
 

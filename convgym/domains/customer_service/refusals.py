@@ -136,7 +136,7 @@ def asserts_stage(s: Sentence, place: int, depth: int = 3) -> bool:
         return False
     if s.tokens[place] == "ready" and not s.word_before(_PARCEL, place, 8):
         return False
-    if _is_not_yet(s, place) or not _OF_MONEY.isdisjoint(s.tokens[max(0, place - 6) : place]):
+    if _is_not_yet(s, place) or s.word_before(_OF_MONEY, place, 6):
         return False
     if depth and place > 1 and s.tokens[place - 1] in ("or", "and"):  # "will be packed and shipped"
         earlier = [at for at in s.at(*_GROUNDS) if place - 4 <= at < place - 1]
@@ -144,7 +144,10 @@ def asserts_stage(s: Sentence, place: int, depth: int = 3) -> bool:
     return True
 
 
-_BEING = frozenset("is its are now already currently still been thats was parcel order".split())
+_BEING = frozenset(
+    "is its are now already currently still been thats was parcel order "
+    "sits rests lies remains stays out off safely".split()
+)
 _PARCEL = frozenset("order parcel package it its packed boxed items status w up".split())
 _OF_MONEY = frozenset("money refund email mail label confirmation replacement voucher".split())
 

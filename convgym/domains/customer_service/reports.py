@@ -93,6 +93,9 @@ def _topic(s: Sentence, place: int) -> str:
     return next(iter((*inside, *after, *(concept for _, concept in told))), "")
 
 
+_DONE_BEFORE = tuple([w] for w in "been was were is are now ive weve just already has".split())
+
+
 def _is_past(s: Sentence, place: int) -> bool:
     """Done, not to be done: no "not", "cannot" or "will" that reaches `place`."""
     if s.near("negation", place, 4) or s.near("unable", place, 5) or awaited(s, place):
@@ -102,7 +105,9 @@ def _is_past(s: Sentence, place: int) -> bool:
             return False  # "everything is in place for the cancellation"
     if s.tokens[place] in _SAME_FORM and len(s.tokens) > 4 and not s.near("passive", place, 4):
         return False
-    return not (is_planned(s, place) or announced(s, place))
+    if is_planned(s, place):
+        return False
+    return s.tokens[place - 1 : place][:1] in _DONE_BEFORE or not announced(s, place)
 
 
 def _is_attributive(s: Sentence, place: int) -> bool:

@@ -230,7 +230,8 @@ def _read_sentence(
         _read_matter(s, far, after, order, matter)
         asking = any(claim.act in _SOFT for claim in matter)
         demanding = (_DEMANDING if asking else _ORDERING).intersection(s.tokens)
-        soft = not demanding and len(matter) <= asking
+        asks_for = any(s.tokens[at - 1 : at + 1] == ["to", "ask"] for at in range(len(s.tokens)))
+        soft = not (demanding or asks_for) and len(matter) <= asking
         if soft and explains_why(s):
             matter = [Claim("explain")]
         elif not asking and explains_on(s, bool(matter)):
