@@ -652,7 +652,7 @@ def probability(point, traits, bother, base=None):
     logit = round(math.log(base / (1 - base)), 4)
     logit += sum(slope * (traits[name] / 100 - 0.5) for name, slope in model.tilts.items())
     logit += model.bother * (min(bother, decisions.MOST_BOTHER) - GRACE)
-    rounded = math.floor(100 * min(max(logit, -8.0), 8.0) + 1e-6) / 100
+    rounded = math.floor(100 * min(max(logit, -8.0), 8.0) + 0.5 + 1e-9) / 100
     return round(65536 / (1 + math.exp(-rounded))) / 65536
 
 

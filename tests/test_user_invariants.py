@@ -202,7 +202,8 @@ def test_it_never_leaves_between_its_yes_and_the_report(talk):
     for step, waiting in zip(steps, waiting_after(steps), strict=True):
         assert not (waiting and step.answer and step.answer.closed)
         # Who is not sure of the report may say yes once more, and waits for another.
-        assert step.after.user.waiting == waiting or step.after.user.doubted
+        user = step.after.user
+        assert user.waiting == waiting or (user.doubted and not user.satisfied)
 
 
 @pytest.mark.parametrize("last", ["offer_return_later", "close", "greet", "explain", "ask_more"])
@@ -342,6 +343,8 @@ CALM = {
 ASK_INTENT, CHAT, EXPLAIN = Heard(acts.ASK_INTENT), Heard(acts.CHAT), Heard(acts.EXPLAIN)
 ASK_EMAIL, ASK_POSTCODE = Heard(acts.ASK, EMAIL), Heard(acts.ASK, POSTCODE)
 ASK_ORDER, DONE, PROMISED = Heard(acts.ASK, ORDER), Heard(acts.REPORT_DONE), Heard(acts.PROMISE)
+TELL_FEE, TELL_CHANNEL = Heard(acts.TELL, FACT_FEE), Heard(acts.TELL, FACT_CHANNEL)
+JARGON, CONFIRM = Heard(acts.JARGON), Heard(acts.CONFIRM)
 WRONGLY_DENIED = Heard(acts.DENY, verdict=acts.WRONG)
 
 
@@ -376,15 +379,16 @@ def test_nobody_minds_being_given_time(looks, brings):
 
 
 @pytest.mark.parametrize(
-    ("point", "reply", "base"),
+    ("point", "reply"),
     [
-        (ASK_MEANING, (Heard(acts.TELL, FACT_FEE), Heard(acts.TELL, FACT_CHANNEL)), "ask_meaning"),
-        (ASK_WHY, (ASK_EMAIL, ASK_POSTCODE), "ask_why"),
+        (ASK_MEANING, (TELL_FEE, TELL_CHANNEL)),
+        (ASK_MEANING, (ASK_ORDER, JARGON, TELL_FEE, TELL_CHANNEL)),
+        (ASK_WHY, (ASK_EMAIL, ASK_POSTCODE)),
     ],
-    ids=["terms", "slots"],
+    ids=["facts", "terms", "slots"],
 )
-def test_two_occasions_for_a_question_are_two_draws(monkeypatch, point, reply, base):
-    """Each with a number of its own: whoever does not ask at one may ask at the other."""
+def test_every_occasion_for_a_question_is_a_draw_of_its_own(monkeypatch, point, reply):
+    """With a number of its own: whoever does not ask at one may ask at the next."""
     numbers, drawn = [], AgendaUser._drawn
 
     def noted(self, episode, state, at, index, situation):
@@ -393,10 +397,8 @@ def test_two_occasions_for_a_question_are_two_draws(monkeypatch, point, reply, b
         return drawn(self, episode, state, at, index, situation)
 
     monkeypatch.setattr(AgendaUser, "_drawn", noted)
-    one = Listener(**{base: 0.0})
-    numbers.clear()
-    one.hears(*reply)
-    assert len(numbers) == len(set(numbers)) == 2
+    Listener().hears(*reply)
+    assert len(numbers) == len(set(numbers)) == len(reply)
 
 
 @pytest.mark.parametrize("slot", [EMAIL, ORDER])
@@ -448,35 +450,52 @@ def test_a_promise_that_is_broken_is_reminded_of(kind):
         said, costs[promises] = one.hears(breaking)
         assert ("remind_promise" in said) == promises
     assert costs[True] == costs[False] + 1
-    kept = Listener()
-    kept.hears(PROMISED)
-    kept.hears(DONE)
-    assert "remind_promise" not in kept.hears(breaking)[0]
+    for ends in (DONE, WRONGLY_DENIED):
+        other = Listener()
+        other.hears(PROMISED)
+        other.hears(ends)
+        assert "remind_promise" not in other.hears(breaking)[0]
 
 
 def test_a_yes_after_the_deed_waits_for_nothing():
-    one, confirm = Listener(thank=1.0, bye=1.0), Heard(acts.CONFIRM)
-    assert one.hears(confirm) == (["affirm"], 0) and one.state.waiting
+    one = Listener(thank=1.0, bye=1.0)
+    assert one.hears(CONFIRM) == (["affirm"], 0) and one.state.waiting
     assert one.hears(DONE) == (["thank"], 0) and not one.state.waiting
-    assert one.hears(confirm) == (["affirm", "no_more", "bye"], 0)
+    assert one.hears(CONFIRM) == (["affirm", "no_more", "bye"], 0)
     assert one.state.closing and not one.state.waiting
 
 
-def test_a_term_beside_an_explanation_is_a_new_question():
-    one = Listener(ask_why=1.0, ask_meaning=1.0)
-    assert one.hears(ASK_EMAIL) == (["ask_why"], 0)
-    assert one.hears(EXPLAIN, Heard(acts.JARGON)) == (["inform_email", "ask_meaning"], 0)
+def test_what_a_reply_explains_needs_no_asking():
+    one = Listener(ask_why=1.0, ask_meaning=1.0, doubt=1.0, thank=1.0)
+    assert one.hears(ASK_EMAIL, EXPLAIN) == (["inform_email"], 0)
+    assert one.hears(EXPLAIN, JARGON)[0] == ["acknowledge"]
+    assert one.hears(JARGON) == (["ask_meaning"], 0)
     assert one.state.question == MEANING
-    assert one.hears(EXPLAIN)[1] == 0
-    assert one.state.question == NOTHING
+    assert one.hears(EXPLAIN) == (["acknowledge"], 0)
+    assert one.hears(JARGON)[0] == ["acknowledge"], "once in a conversation"
+    assert one.hears(DONE, EXPLAIN)[0][0] == "thank", "no doubt beside an explanation"
+    assert one.state.satisfied
+
+
+def test_nothing_is_owed_to_who_is_content_or_gone():
+    one = Listener(doubt=1.0, thank=1.0)
+    one.hears(DONE)
+    one.hears(CONFIRM)
+    assert one.state.waiting
+    one.hears(EXPLAIN)
+    assert one.state.satisfied and not one.state.waiting
+    assert "remind_promise" not in one.hears(Heard(acts.ASK_MORE))[0]
+    gone = Listener(protest=0.0)
+    gone.hears(PROMISED)
+    assert gone.hears(Heard(acts.CLOSE))[0] == ["bye"]
 
 
 @pytest.mark.parametrize("answer", [DONE, EXPLAIN])
 def test_doubt_of_a_deed_stays_until_it_is_met(answer):
     one = Listener(doubt=1.0, thank=1.0)
     assert one.hears(DONE) == (["ask_sure"], 0)
-    tells, lies = Heard(acts.TELL, FACT_FEE), Heard(acts.REPORT_DONE, verdict=acts.WRONG)
-    for passed_over in (CHAT, ASK_POSTCODE, tells, lies):
+    untrue = Heard(acts.REPORT_DONE, verdict=acts.WRONG)
+    for passed_over in (CHAT, ASK_POSTCODE, TELL_FEE, untrue):
         assert one.hears(passed_over)[1] > 0
         assert one.state.question == SURE and not one.state.satisfied
     assert one.hears(answer) == (["thank"], 0)

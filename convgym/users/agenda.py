@@ -41,7 +41,7 @@ LONG_REPLY = 900
 NOTHING, WHY, MEANING, SURE, NEXT = range(5)
 # What comes back with the next turn, after "one moment".
 LOOKING, PRETENDING = 1, 2
-_TERM = 8
+TERM = 8
 """Number of the draw on a term among those on slots, which come before it, and facts."""
 
 
@@ -159,6 +159,11 @@ def _is_idle(state: UserState, act: Heard) -> bool:
     return act.kind == acts.CHAT or (act.kind == acts.PROMISE and act.verdict != acts.FINE)
 
 
+def _be_content(state: UserState) -> None:
+    """Nothing is owed any more."""
+    state.satisfied, state.waiting, state.promised = True, False, False
+
+
 class AgendaUser:
     """Answers agent turns; one instance serves any number of episodes.
 
@@ -209,7 +214,8 @@ class AgendaUser:
         bother_before, content_before = state.bother, state.satisfied
         question, waited, promised = state.question, state.waiting, state.promised
         # What is explained in a reply needs no asking, wherever in the reply it stands.
-        heard = sorted(heard, key=lambda act: act.kind != acts.EXPLAIN) or (Heard(acts.UNCLEAR),)
+        heard = sorted(dict.fromkeys(heard), key=lambda act: act.kind != acts.EXPLAIN)
+        heard = heard or [Heard(acts.UNCLEAR)]
         self._wait(episode, state, heard)
         self._come_back(episode, state, out)
         for act in heard:
@@ -218,7 +224,7 @@ class AgendaUser:
         if question and not state.closing:
             self._mind_question(state, question, heard)
         owed = (waited and state.waiting) or (promised and state.promised)
-        if owed and any(act.kind in BREAKING for act in heard):
+        if owed and not state.closing and any(act.kind in BREAKING for act in heard):
             state.bother += 1
             out.append(self.u["remind_promise"])
         done = state.closing or state.satisfied
@@ -351,7 +357,7 @@ class AgendaUser:
         state.explained = True
         question, state.question = state.question, NOTHING
         if question == SURE:
-            state.satisfied = True
+            _be_content(state)
         slot, state.owed = state.owed, -1
         if slot >= 0 and not state.answered >> slot & 1:
             state.answered |= 1 << slot
@@ -359,11 +365,11 @@ class AgendaUser:
 
     def _promise(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
         if act.verdict == acts.FINE:
-            state.promised, state.denied = True, 0
+            state.promised, state.denied = not state.satisfied, 0
 
     def _jargon(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
-        if not state.question and self._decide(episode, state, decisions.ASK_MEANING, _TERM):
-            self._put(state, MEANING, "ask_meaning", out)
+        if not state.question:
+            self._ask_meaning(episode, state, act, out)
 
     # -- the user's own business --------------------------------------------------------------
 
@@ -402,10 +408,11 @@ class AgendaUser:
     def _ask_meaning(
         self, episode: Episode, state: UserState, act: Heard, out: list[int]
     ) -> bool:
-        term = (act.kind, act.argument) in state.knowledge.terms and not state.puzzled & 2
-        term = term and not state.explained
-        which = act.argument + (_TERM + 1 if act.kind == acts.TELL else 0)
-        if not (term and self._decide(episode, state, decisions.ASK_MEANING, which)):
+        term = act.kind == acts.JARGON or (act.kind, act.argument) in state.knowledge.terms
+        if not term or state.puzzled & 2 or state.explained:
+            return False
+        which = act.argument + {acts.ASK: 0, acts.JARGON: TERM}.get(act.kind, TERM + 1)
+        if not self._decide(episode, state, decisions.ASK_MEANING, which):
             return False
         state.puzzled |= 2
         self._put(state, MEANING, "ask_meaning", out)
@@ -429,12 +436,12 @@ class AgendaUser:
 
     def _believe(self, episode: Episode, state: UserState, out: list[int]) -> None:
         """All that was wanted is said to be there: content, or not yet sure."""
-        if not (state.doubted or state.satisfied):
+        if not (state.doubted or state.satisfied or state.explained):
             state.doubted = True
             if self._decide(episode, state, decisions.DOUBT):
                 self._put(state, SURE, "ask_sure", out)
                 return
-        state.satisfied = True
+        _be_content(state)
 
     def _face_refusal(self, episode: Episode, state: UserState, out: list[int]) -> None:
         u = self.u
@@ -476,7 +483,9 @@ class AgendaUser:
             self._say_bye(episode, state, out)
 
     def _say_bye(self, episode: Episode, state: UserState, out: list[int]) -> None:
-        if self._decide(episode, state, decisions.BYE) or not out:
+        """Nobody leaves without a word that says so."""
+        kind = self.u["thank"] in out or self.u["no_more"] in out
+        if self._decide(episode, state, decisions.BYE) or not kind:
             out.append(self.u["bye"])
         state.closing = True
 

@@ -25,7 +25,7 @@ from convgym.engine import acts
 from convgym.engine.keys import PERSONA, USER, below_batch, draw_batch
 from convgym.users import decisions
 from convgym.users.agenda import (
-    _TERM,
+    TERM,
     BREAKING,
     LONG_WAIT,
     LOOKING,
@@ -144,6 +144,11 @@ def _is_idle(state: UserStates, rows: Rows, kind: Ints) -> Flags:
     again = (kind == acts.APOLOGISE) & state.apologised[rows]
     unasked = (kind == acts.EXPLAIN) & (state.question[rows] == NOTHING)
     return (kind == acts.CHAT) | again | unasked
+
+
+def _be_content(state: UserStates, rows: Rows) -> None:
+    """Nothing is owed any more."""
+    state.satisfied[rows], state.waiting[rows] = True, False
 
 
 class BatchedAgendaUser:
@@ -319,7 +324,7 @@ class BatchedAgendaUser:
 
     def _explain(self, state: UserStates, rows: Rows, argument: Ints, verdict: Ints) -> None:
         """Answers the open question, whatever it was."""
-        state.satisfied[rows[state.question[rows] == SURE]] = True
+        _be_content(state, rows[state.question[rows] == SURE])
         state.question[rows] = NOTHING
         rows = rows[state.owed[rows] >= 0]
         slot, state.owed[rows] = state.owed[rows], -1
@@ -362,7 +367,7 @@ class BatchedAgendaUser:
     def _ask_meaning(self, state: UserStates, rows: Rows, kind: int, argument: Ints) -> Flags:
         asks = state.knowledge.terms[rows, kind] >> argument & 1 > 0
         asks &= state.puzzled[rows] & 2 == 0
-        which = argument[asks] + (_TERM + 1 if kind == acts.TELL else 0)
+        which = argument[asks] + (TERM + 1 if kind == acts.TELL else 0)
         asks[asks] = self._decide(state, rows[asks], decisions.ASK_MEANING, which)
         state.puzzled[rows[asks]] |= 2
         self._put(state, MEANING, "ask_meaning", rows[asks])
@@ -385,7 +390,7 @@ class BatchedAgendaUser:
         state.doubted[rows[doubts]] = True
         doubts[doubts] = self._decide(state, rows[doubts], decisions.DOUBT)
         self._put(state, SURE, "ask_sure", rows[doubts])
-        state.satisfied[rows[~doubts]] = True
+        _be_content(state, rows[~doubts])
 
     def _face_refusal(self, state: UserStates, rows: Rows) -> None:
         u, wrong = self.u, rows[state.denied[rows] == 2]
@@ -423,7 +428,8 @@ class BatchedAgendaUser:
         self._say_bye(state, np.concatenate([done, leaving]))
 
     def _say_bye(self, state: UserStates, rows: Rows) -> None:
-        says = self._decide(state, rows, decisions.BYE) | (state.said[rows] == 0)
+        kind = np.isin(state.acts[rows], (self.u["thank"], self.u["no_more"])).any(axis=1)
+        says = self._decide(state, rows, decisions.BYE) | ~kind
         state.say(rows[says], self.u["bye"])
         state.closing[rows] = True
 
@@ -497,7 +503,8 @@ class BatchedAgendaUser:
 
 def rows_of(logits: Ints) -> Ints:
     """`row_of` of every logit."""
-    return np.clip(logits // (TILT_UNIT // HUNDRED) + row_of(0), 0, len(SIGMOID) - 1)
+    step = TILT_UNIT // HUNDRED
+    return np.clip((logits + step // 2) // step + row_of(0), 0, len(SIGMOID) - 1)
 
 
 def by_kind(kind: Ints) -> Iterator[tuple[int, Rows]]:

@@ -119,8 +119,8 @@ SIGMOID: tuple[Choice, ...] = tuple(
 
 
 def row_of(logit: int) -> int:
-    """Row of `SIGMOID` for a logit in ten-thousandths."""
-    return (min(max(logit, -_REACH), _REACH) + _REACH) // _STEP
+    """Row of `SIGMOID` nearest to a logit in ten-thousandths."""
+    return (min(max(logit, -_REACH), _REACH) + _REACH + _STEP // 2) // _STEP
 
 
 class Decision(NamedTuple):
