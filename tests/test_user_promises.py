@@ -1,0 +1,85 @@
+"""What is promised of the simulated user as a whole, by the scripts that print it."""
+
+import importlib.util
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+DATA = Path(__file__).with_name("data")
+
+
+def script(name):
+    """A file of scripts/ as a module."""
+    spec = importlib.util.spec_from_file_location(f"script_{name}", SCRIPTS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look themselves up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_trait_moves_behaviour_in_its_direction():
+    traits = script("trait_effects")
+    measured = traits.effects(250)
+    assert {effect.trait for effect, _ in measured} == set(traits.TRAITS)
+    wrong = [(e.trait, e.measure, d) for e, d in measured if not traits.holds(e, d)]
+    assert not wrong
+
+
+def test_success_falls_with_difficulty_and_the_ladder_keeps_its_order():
+    ladder = script("difficulty_ladder")
+    planner = []
+    for level in ladder.LEVELS:
+        scores = ladder.ladder({"difficulty": level}, 150, "test", 0)
+        assert ladder.ordered(scores), level
+        planner.append(scores["planner"].success)
+        assert scores["oracle"].success == 1.0
+    assert all(easier > harder for easier, harder in pairwise(planner)), planner
+
+
+def test_personas_differ_for_the_planner():
+    ladder = script("difficulty_ladder")
+    env = ladder.gym.make(ladder.ENVIRONMENT, observation="features", action="act")
+    scored = {
+        name: ladder.evaluate(
+            ladder.PlannerPolicy(), env, episodes=400, options={"persona": name}
+        ).success
+        for name in ladder.BUILT_IN
+    }
+    assert len(set(scored.values())) == len(scored)
+    assert scored["patient_expert"] - scored["frustrated_novice"] > 0.1
+    assert max(scored, key=scored.get) == "patient_expert"
+
+
+def test_no_hidden_value_shows_before_it_is_said():
+    search = script("search_leaks")
+    assert not search.search(800)
+
+
+def test_the_search_would_notice_a_leak(monkeypatch):
+    """An environment that whispers the postcode is caught."""
+    search = script("search_leaks")
+    make = search.gym.make
+
+    class Whispering(search.gym.Wrapper):
+        def reset(self, **keywords):
+            observation, info = self.env.reset(**keywords)
+            base = self.env.unwrapped
+            hidden = base._domain.goal_values(base._episode.task)
+            return observation, info | {"hint": f"it is {hidden['inform_postcode']}."}
+
+    monkeypatch.setattr(search.gym, "make", lambda *a, **k: Whispering(make(*a, **k)))
+    assert search.search(8)["inform_postcode"] > 0
+
+
+@pytest.mark.parametrize(("file", "macro_f1"), [("replies_held_out.jsonl", 0.90)])
+def test_replies_nobody_tuned_on_are_understood(file, macro_f1):
+    evaluation = script("eval_understanding")
+    rows = evaluation.labelled(DATA / file)
+    assert len(rows) > 200
+    scored, _ = evaluation.macro_f1(evaluation.scores(rows))
+    assert scored >= macro_f1
+    silent, meant = evaluation.abstained_share(rows)
+    assert silent <= 0.10 * meant
