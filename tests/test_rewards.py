@@ -499,7 +499,7 @@ REFUSED = {
     "weights=7 do not fit": lambda: MultiObjective([Safety()], 7),
     "method='max' is not one of": lambda: MultiObjective([Safety()], method="max"),
     "which has none; leave them out": lambda: MultiObjective([Safety()], [1], method="min"),
-    "model='gpt' cannot be called": lambda: Judge(model="gpt"),
+    "model='gpt' is no model": lambda: Judge(model="gpt"),
     "rubric=' ' says nothing": lambda: Judge(model=fails, rubric=" "),
     "longest=0 is not a number of characters": lambda: Judge(model=fails, longest=0),
     "bounds=(1, 0) are no bounds": lambda: reward_function(bounds=(1, 0))(lambda outcome: 0),

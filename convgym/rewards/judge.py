@@ -3,7 +3,8 @@
     conversation ─► prompt ─► model ─► reply ─► read_score ─► value in [0, 1]
                                 └─ fails, or no number ─────► neutral, judge_failed = 1
 
-The model is any callable from text to text; nothing here loads one.
+The model is any callable from text to text, or a `ChatModel` such as `EndpointModel` and
+`LocalModel`; nothing here loads one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import ClassVar
 
 from convgym.conversation import Conversation, Message
 from convgym.errors import InvalidConfiguration
+from convgym.language.models import ChatMessage, ChatModel, Completion
 from convgym.language.tool_calls import parse_reply
 from convgym.rewards.outcome import Outcome, Score, as_outcome, check_name, check_share, is_number
 
@@ -80,7 +82,7 @@ class Judge:
     about facts. Repeats itself only if the model does. Multiply it by TaskCompletion.
     """
 
-    model: Callable[[str], str]
+    model: Callable[[str], str] | ChatModel
     """Prompt → reply."""
     rubric: str = RUBRIC
     """What is judged, and what 0 and 10 stand for."""
@@ -94,10 +96,10 @@ class Judge:
     def __post_init__(self) -> None:
         check_name(self.name)
         check_share("neutral", self.neutral)
-        if not callable(self.model):
+        if not (callable(self.model) or callable(getattr(self.model, "complete", None))):
             raise InvalidConfiguration(
-                f"model={self.model!r} cannot be called; give a function from a prompt, a str, "
-                "to a reply, a str."
+                f"model={self.model!r} is no model; give a function from a prompt, a str, to a "
+                "reply, a str, or a ChatModel."
             )
         if not (isinstance(self.rubric, str) and self.rubric.strip()):
             raise InvalidConfiguration(
@@ -125,11 +127,20 @@ class Judge:
         """The score of a conversation."""
         prompt = self.prompt(as_outcome(outcome).conversation)
         try:
-            share = read_score(self.model(prompt))
+            share = read_score(self._reply(prompt))
         except Exception:  # whatever a model raises must not end the run
             share = None
         failed = share is None
         return Score(self.neutral if share is None else share, {"judge_failed": float(failed)})
+
+    def _reply(self, prompt: str) -> str:
+        """What the model says; empty where a chat model reports an error."""
+        complete = getattr(self.model, "complete", None)
+        if complete is None:
+            assert callable(self.model)
+            return self.model(prompt)
+        completion: Completion = complete([[ChatMessage("user", prompt)]], [0])[0]
+        return completion.text if not completion.error else ""
 
 
 def _shown(message: Message) -> str:
