@@ -5,6 +5,9 @@
 Success and mean graded reward with the upper end of Wilson's 95 % interval; a graded reward
 lies in [0, 1], so its sum is put in where a count of successes would stand, which is on the
 safe side. Exits with an error where an upper end lies above the limit.
+
+A second table, without a limit, is of agents that authenticate by the book and then do one
+constant thing: they are right where that one thing is.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ import gymnasium
 
 from convgym.evaluation.evaluate import evaluate
 from convgym.evaluation.intervals import wilson
-from convgym.policies.null import NULL_POLICIES, RandomToolPolicy
+from convgym.policies.null import BY_THE_BOOK, NULL_POLICIES, OpenLoopPolicy, RandomToolPolicy
+from convgym.policies.policy import Policy
 
 LIMIT = 0.02
 
@@ -34,15 +38,19 @@ class Floor(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"| {self.policy:<20} | {self.success:.4f} | {self.success_upper:.4f} "
+            f"| {self.policy:<27} | {self.success:.4f} | {self.success_upper:.4f} "
             f"| {self.graded:.4f} | {self.graded_upper:.4f} |"
         )
 
 
 def floor(name: str, episodes: int, split: str = "test", seed: int = 0) -> Floor:
-    """Play one null policy; `name` is `random-tool` or in NULL_POLICIES."""
-    acting = name == RandomToolPolicy.name
-    policy = RandomToolPolicy() if acting else NULL_POLICIES[name]()
+    """Play one; `name` is `random-tool`, in NULL_POLICIES or in BY_THE_BOOK."""
+    acting = name not in NULL_POLICIES
+    policy: Policy
+    if name in BY_THE_BOOK:
+        policy = OpenLoopPolicy(name, BY_THE_BOOK[name])
+    else:
+        policy = RandomToolPolicy() if acting else NULL_POLICIES[name]()
     env = gymnasium.make(
         "convgym:ConvGym/CustomerService-v0",
         observation="features" if acting else "message",
@@ -72,14 +80,18 @@ def main() -> None:
     parser.add_argument("--split", default="test")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    print(f"| {'null policy':<20} | success | upper | graded | upper |")
-    print(f"|{'-' * 22}|---|---|---|---|")
+    print(f"| {'null policy':<27} | success | upper | graded | upper |")
+    print(f"|{'-' * 29}|---|---|---|---|")
     over = []
     for name in names():
         scored = floor(name, arguments.episodes, arguments.split, arguments.seed)
         print(scored, flush=True)
         if max(scored.success_upper, scored.graded_upper) > LIMIT:
             over.append(name)
+    print(f"\n| {'by the book':<27} | success | upper | graded | upper |")
+    print(f"|{'-' * 29}|---|---|---|---|")
+    for name in BY_THE_BOOK:
+        print(floor(name, arguments.episodes, arguments.split, arguments.seed), flush=True)
     if over:
         sys.exit(f"above {LIMIT}: {', '.join(over)}")
 

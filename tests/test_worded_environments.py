@@ -255,3 +255,34 @@ def test_an_endpoint_in_every_mood_words_or_ends_an_episode(environment_id, mood
         expected = f"{WRITER_FAILED}: {reason}" if reason else ""
         assert set(info["failure_reason"]) == {expected}
         env.close()
+
+
+@every_id
+@pytest.mark.parametrize(
+    "answers",
+    [[], None, ["hello"], [Written(None)], [Written("a"), Written("b")], "raise"],
+    ids=repr,
+)
+def test_a_batch_writer_is_not_trusted(environment_id, answers):
+    class Odd:
+        def write(self, requests):
+            if answers == "raise":
+                raise RuntimeError("not today")
+            return answers
+
+    env = gym.make_vec(environment_id, num_envs=1, realism=1.0, writer=Odd())
+    env.reset(seed=1)
+    _, _, _, truncated, info = env.step((REPLIES[0],))
+    assert truncated.all()
+    assert info["failure_reason"][0].startswith(WRITER_FAILED)
+
+
+@every_id
+def test_two_actions_are_not_prepared_at_once(environment_id):
+    env = gym.make(environment_id).unwrapped
+    env.reset(seed=1)
+    env.prepare("Hello!")
+    with pytest.raises(InvalidAction, match="not yet stepped"):
+        env.prepare("Hello!")
+    env.reset(seed=1)
+    env.step("Hello!")

@@ -26,6 +26,7 @@ from convgym.engine.acts import AgentTurn, UserTurn
 from convgym.engine.engine import ERROR_BUDGET, USER_FAILED, Engine
 from convgym.engine.episode import Episode
 from convgym.engine.grading import Grade
+from convgym.engine.tasks import check_split
 from convgym.envs.domain import Domain
 from convgym.envs.episode_setup import (
     EpisodeSetup,
@@ -40,7 +41,7 @@ from convgym.envs.user_words import UserWords
 from convgym.errors import InvalidAction, InvalidConfiguration
 from convgym.language.models import ChatModel
 from convgym.language.writers import writer_of
-from convgym.language.writing import WriteRequest, Written
+from convgym.language.writing import WriteRequest, Written, checked
 from convgym.randomization.randomizer import DomainRandomizer
 from convgym.randomization.scenarios import user_key_of, wording_key_of
 from convgym.spaces import CHARSET, UtteranceSpace, sanitize
@@ -131,7 +132,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         self._setup = EpisodeSetup().overridden(
             {
                 "task_id": task_id,
-                "split": split,
+                "split": check_split(split),
                 "topic": topic,
                 "difficulty": difficulty,
                 "persona": None if persona is None else persona_or_ranges(persona),
@@ -316,6 +317,11 @@ class ConversationEnv(gym.Env[Any, Any]):
                 "step came without an episode under way; call reset first, and again after an "
                 "episode has terminated or been truncated"
             )
+        if self._prepared is not None:
+            raise InvalidAction(
+                f"the action {str(self._prepared[0])[:40]!r} was prepared and not yet stepped; "
+                "step it, or reset"
+            )
         turn, characters = self._agent_turn(episode, action)
         self._engine.apply(episode, turn)
         self._steps += 1
@@ -330,7 +336,7 @@ class ConversationEnv(gym.Env[Any, Any]):
 
     def supply(self, written: Written) -> None:
         """Hand in what a writer made of the request of `prepare` or `prepare_reset`."""
-        self._written = written
+        self._written = checked(written)
 
     def _agent_turn(self, episode: Episode, action: Any) -> tuple[AgentTurn, int]:
         """The action as a turn, and its length in characters."""

@@ -70,10 +70,11 @@ class CustomerServiceEnv(ConversationEnv):
     is set), `wording` (template, retrieval, writer, fallback, model; empty where the customer said
     nothing), `user_acts` (JSON),
     `user_log_prob` (nats, of the customer's choices; for calibration, not for the agent, whom
-    it can tell that a memory slipped), `tool_results`, `errors`, `violations`, `milestones` (0
-    until the end unless the reward is "milestones", which tells as much: progress shows which
-    order is meant), `action_mask`, `cost_characters`, `success`, `reward_terms` (JSON),
-    `failure_reason`, `oracle_length` (at the end); `privileged` (JSON) only on request.
+    it can tell that a memory slipped, or that something has to be looked up), `tool_results`,
+    `errors`, `violations`, `milestones` (0 until the end unless the reward is "milestones", which
+    tells as much: progress shows which order is meant), `action_mask`, `cost_characters`,
+    `success`, `reward_terms` (JSON), `failure_reason`, `oracle_length` (at the end);
+    `privileged` (JSON) only on request.
 
     ## Arguments
     | parameter | default | |

@@ -34,7 +34,7 @@ OPTIONS = (
 
 def choose(keyword: str, value: str, allowed: tuple[str, ...]) -> str:
     """`value` itself; raises InvalidConfiguration where it is not allowed."""
-    if value not in allowed:
+    if not (isinstance(value, str) and value in allowed):
         raise InvalidConfiguration(f"{keyword}={value!r} is not one of {', '.join(allowed)}")
     return value
 

@@ -60,8 +60,29 @@ def write_all(writer: Writer | BatchWriter, requests: Sequence[WriteRequest]) ->
     if not requests:
         return []
     if isinstance(writer, BatchWriter):
-        return writer.write(requests)
+        return _call_batch(writer, requests)
     return [_call(writer, request) for request in requests]
+
+
+def _call_batch(writer: BatchWriter, requests: Sequence[WriteRequest]) -> list[Written]:
+    """The answers of a stranger's batch writer, each an error where it is none."""
+    try:
+        answers: list[object] = list(writer.write(requests))
+    except Exception as error:
+        answers = [Written("", f"{type(error).__name__}: {str(error)[:100]}")] * len(requests)
+    if len(answers) != len(requests):
+        wrong = f"the writer gave {len(answers)} answers to {len(requests)} requests"
+        return [Written("", wrong)] * len(requests)
+    return [checked(answer) for answer in answers]
+
+
+def checked(answer: object) -> Written:
+    """`answer` itself where it is a Written, else one that says what came."""
+    if not isinstance(answer, Written):
+        return Written("", f"the writer gave a {type(answer).__name__}, not a Written")
+    if not all(isinstance(part, str) for part in tuple[object, ...](answer)):
+        return Written("", "the writer gave a Written of other things than text")
+    return answer
 
 
 def _call(writer: Writer, request: WriteRequest) -> Written:

@@ -100,6 +100,52 @@ class RandomToolPolicy(ActPolicy):
         return legal / legal.sum()
 
 
+class OpenLoopPolicy(ActPolicy):
+    """Does its acts in turn, leaving out what is not legal, and reads nothing else.
+
+    These are no null policies: they authenticate by the book. What they score is what a constant
+    behaviour is worth once that is done.
+    """
+
+    def __init__(self, name: str, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self.name = name
+        self._acts, self._at = [ACTIONS[one] for one in names], 0
+
+    def reset(self, seed: int) -> None:
+        """Begin again with the first act."""
+        super().reset(seed)
+        self._at = 0
+
+    def action_probs(self, observation: Any, action_masks: NDArray[np.int8]) -> Probabilities:
+        """1 on the next legal act; the last one is repeated."""
+        while self._at < len(self._acts) - 1 and not action_masks[self._acts[self._at]]:
+            self._at += 1
+        act = self._acts[self._at]
+        self._at = min(self._at + 1, len(self._acts) - 1)
+        probabilities = np.zeros(len(action_masks))
+        probabilities[act] = 1.0
+        return probabilities
+
+
+_BOOK = (
+    "ask_intent", "ask_email", "find_customer", "ask_postcode", "verify_customer", "ask_order",
+    "ask_order", "list_orders", "get_order_0", "get_order_1", "get_order_2",
+)  # fmt: skip
+_DENIED = ("not_cancellable", "outside_window", "final_sale", "not_delivered", "already_shipped")
+_END_WITH = ("end_conversation",)
+_CANCEL = ("confirm_cancel_0", "cancel_order_0", "report_done", "close")
+BY_THE_BOOK: dict[str, tuple[str, ...]] = {
+    "book, end": _BOOK + _END_WITH,
+    "book, transfer": (*_BOOK, "transfer_to_human"),
+    "book, refuse for everything": _BOOK + tuple(f"deny_{one}" for one in _DENIED) + _END_WITH,
+    "book, refuse as too old": (*_BOOK, "deny_outside_window", "offer_store_credit")
+    + ("deny_outside_window",) * 3,
+    "book, tell of order 1": (*_BOOK, "inform_status_0", "inform_eta_0", "close"),
+    "book, cancel order 1": _BOOK + _CANCEL,
+}
+"""Acts of `OpenLoopPolicy` by name."""
+
 NULL_POLICIES: dict[str, Callable[[], FixedReplies]] = {
     "done": lambda: FixedReplies("done", (_END,)),
     "silence": lambda: FixedReplies("silence", ("",)),

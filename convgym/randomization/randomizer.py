@@ -84,9 +84,11 @@ class DomainRandomizer:
             number = isinstance(value, Real) and not isinstance(value, bool)
             if not (number and 0.0 <= value <= 1.0):
                 raise InvalidConfiguration(f"{name} is {value!r}; it takes a number from 0 to 1")
+        if not isinstance(self.use_curriculum, bool):
+            raise InvalidConfiguration(f"use_curriculum is {self.use_curriculum!r}, not a bool")
         if self.use_curriculum and self.curriculum == "none":
             self.curriculum = "linear"
-        if self.curriculum not in CURRICULA:
+        if not (isinstance(self.curriculum, str) and self.curriculum in CURRICULA):
             raise InvalidConfiguration(
                 f"curriculum={self.curriculum!r} is not one of {', '.join(CURRICULA)}"
             )
@@ -95,8 +97,12 @@ class DomainRandomizer:
                 f"curriculum_steps is {self.curriculum_steps!r}; it takes a whole number from 1"
             )
         for name in ("personas", "topics"):
-            if isinstance(getattr(self, name), str):
+            if not isinstance(getattr(self, name), list | tuple):
                 raise InvalidConfiguration(f"{name} is {getattr(self, name)!r}; give a list")
+        if not all(isinstance(topic, str) for topic in self.topics):
+            raise InvalidConfiguration(f"topics are {self.topics!r}; each must be a str")
+        if not isinstance(self.seed, int) or isinstance(self.seed, bool) or self.seed < 0:
+            raise InvalidConfiguration(f"seed is {self.seed!r}; it takes a whole number from 0")
         self._centres = tuple(persona_of(given) for given in self.personas)
         self._key, self._sampled = mix(self.seed), 0
 

@@ -25,7 +25,6 @@ from convgym.engine import acts
 from convgym.engine.keys import PERSONA, USER, below_batch, draw_batch
 from convgym.users import decisions
 from convgym.users.agenda import (
-    TERM,
     BREAKING,
     LONG_WAIT,
     LOOKING,
@@ -35,6 +34,7 @@ from convgym.users.agenda import (
     NOTHING,
     PRETENDING,
     SURE,
+    TERM,
     WHY,
     Knowledge,
 )

@@ -82,6 +82,7 @@ _WRITE_OF = np.array([WRITES.index(w) if w in WRITES else -1 for w in rules.WORK
 
 # The desk's cells, as arrays to be indexed with arrays.
 _SEEN, _READ, _ASKED = np.array(cells.SEEN), np.array(cells.READ), np.array(cells.ASKED)
+_ID_MATCH, _ITEM_MATCH = np.array(cells.ID_MATCH), np.array(cells.ITEM_MATCH)
 _CONFIRMED, _WRITTEN = np.array(cells.CONFIRMED), np.array(cells.WRITTEN)  # (writes, orders)
 _DENIED, _OFFERED, _STAGE = np.array(cells.DENIED), np.array(cells.OFFERED), np.array(cells.STAGE)
 _READING = {name: np.array(block) for name, block in cells.READING.items()}
@@ -354,9 +355,8 @@ class BatchedCustomerService:
 
     @staticmethod
     def _deciding(e: Episodes, rows: Rows) -> Flags:
-        """The customer is authenticated and the order in question has been read."""
-        read = e.belief[rows, _READ[e.task.pointer[rows]]]
-        return (e.belief[rows, cells.FOUND] & e.belief[rows, cells.AUTH] & read) > 0
+        """The customer is authenticated, and the order in question was named and has been read."""
+        return (e.belief[rows, cells.AUTH] > 0) & _read_what_is_meant(e, rows)
 
     # -- hearing -------------------------------------------------------------------------------
 
@@ -454,7 +454,7 @@ class BatchedCustomerService:
         found, pointer = e.belief[:, cells.FOUND] > 0, task.pointer
         unverified, failed = task.refusal == _UNVERIFIED, e.belief[:, cells.FAILURES] >= 2
         authenticated = np.where(unverified, failed, found & (e.belief[:, cells.AUTH] > 0))
-        read = np.where(unverified, failed, found & (e.belief[rows, _READ[pointer]] > 0))
+        read = np.where(unverified, failed, _read_what_is_meant(e, rows))
         status = e.belief[rows, _TOLD[FACT_STATUS, pointer]] > 0
         eta = e.belief[rows, _TOLD[FACT_ETA, pointer]] > 0
         case = [
@@ -463,14 +463,27 @@ class BatchedCustomerService:
             task.workflow == rules.STATUS,
         ]
         right, done = e.decided_right, e.belief[:, cells.TOLD_DONE] > 0
-        decided = np.select(case, [right, right & e.transferred, status | eta], right)
-        refused = e.user.resolved & (e.belief[:, _DENIED].sum(axis=1) == 1)
-        refused &= e.belief[:, _OFFERED].sum(axis=1) == e.user.knowledge.alternative
-        told = np.select(case, [refused, right & e.transferred, status & eta], done)
+        reasons = e.belief[:, _DENIED].sum(axis=1)
+        its_offer = e.belief[:, _OFFERED].sum(axis=1) == e.user.knowledge.alternative
+        never = reasons == 0
+        decided = np.select(
+            case, [right & (reasons == 1), right & e.transferred, status | eta], right
+        )
+        told = np.select(
+            case, [e.user.resolved & its_offer, never, status & eta & never], done & never
+        )
         reached = np.cumprod([authenticated, read, decided, told], axis=0).sum(axis=0)
         clean = (e.violations == 0) & ((e.diff == 0) | (e.diff == task.goal))
         success, graded, progress = _GRADES[reached, clean.astype(np.intp)].T
         return success > 0, graded, progress
+
+
+def _read_what_is_meant(e: Episodes, rows: Rows) -> Flags:
+    """The order that the customer means was read, and the customer has said which it is."""
+    pointer = e.task.pointer[rows]
+    named = e.belief[rows, _ID_MATCH[pointer]] | e.belief[rows, _ITEM_MATCH[pointer]]
+    meant: Flags = (named & e.belief[rows, _READ[pointer]] & e.belief[rows, cells.FOUND]) > 0
+    return meant
 
 
 def _index(names: Sequence[str], name: str) -> int:

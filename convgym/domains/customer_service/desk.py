@@ -11,7 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from convgym.domains.customer_service import cells, grounding, hearing, rules, wording
-from convgym.domains.customer_service.records import DeskState, difference, error_json
+from convgym.domains.customer_service.records import (
+    DeskState,
+    difference,
+    error_json,
+    read_what_is_meant,
+)
 from convgym.domains.customer_service.scenario import scenario
 from convgym.domains.customer_service.tasks import (
     IMPOSTOR,
@@ -195,25 +200,27 @@ class CustomerServiceDesk:
         if decision.reason == "unverified":
             authenticated = read = belief[cells.FAILURES] >= 2
         else:
-            ours = desk.customer == task.customer
-            authenticated = ours and bool(belief[cells.AUTH])
-            read = ours and bool(belief[cells.READ[task.pointer]])
+            authenticated = desk.customer == task.customer and bool(belief[cells.AUTH])
+            read = read_what_is_meant(episode)
         told_status = belief[cells.TOLD[FACT_STATUS][task.pointer]]
         told_eta = belief[cells.TOLD[FACT_ETA][task.pointer]]
         goal: dict[tuple[str, int, str], int | str] = {}
+        reasons = sum(belief[cell] for cell in cells.DENIED)
         if decision.effect == REFUSE:
-            decided = desk.decided_right
             # Naming every reason there is, the right one among them, is no reason; nor is
             # offering everything an offer.
-            one_reason = sum(belief[cell] for cell in cells.DENIED) == 1
+            decided = desk.decided_right and reasons == 1
             its_offer = sum(belief[cell] for cell in cells.OFFERED) == bool(decision.alternative)
-            told = bool(episode.user.resolved) and one_reason and its_offer
+            told = bool(episode.user.resolved) and its_offer
         elif decision.effect == TRANSFER:
-            decided = told = desk.transferred and desk.decided_right
+            decided = desk.transferred and desk.decided_right
+            told = not reasons
         elif task.workflow == rules.STATUS:
-            decided, told = bool(told_status or told_eta), bool(told_status and told_eta)
+            decided = bool(told_status or told_eta)
+            told = bool(told_status and told_eta) and not reasons
         else:
-            decided, told = desk.decided_right, bool(belief[cells.TOLD_DONE])
+            # Who refuses first, to see whether the customer puts up with it, has not decided.
+            decided, told = desk.decided_right, bool(belief[cells.TOLD_DONE]) and not reasons
             write = WRITES.index(rules.WORKFLOWS[task.workflow])
             goal = difference(write, task.order, task.reason if write == 1 else 1)
         clean = not episode.violations and episode.diff in (goal, {})
@@ -270,6 +277,7 @@ class CustomerServiceDesk:
         }
 
 
+NUMBERED = (KNOWS_ID, LOOKS_UP, MISTAKEN)
 _TERMS = frozenset(((acts.ASK, ORDER), (acts.TELL, FACT_FEE), (acts.TELL, FACT_CHANNEL)))
 
 
@@ -281,7 +289,6 @@ def knowledge(task: Task) -> Knowledge:
         KNOWS_VAGUELY: (U["inform_category"], *described),
         MISTAKEN: (U["inform_order_wrong"], *described),
     }.get(task.knowledge, (U["inform_order"], *described))
-    knows_number = task.knowledge in (KNOWS_ID, LOOKS_UP)
     impostor = task.branch == IMPOSTOR
     workflow = rules.WORKFLOWS[task.workflow]
     reason = (U[f"inform_reason_{REASONS[task.reason]}"],) if workflow == "return" else ()
@@ -297,7 +304,9 @@ def knowledge(task: Task) -> Knowledge:
         misremembered=(
             U["inform_email_wrong"],
             U["inform_postcode_wrong"],  # an impostor's draw changes nothing, and shows nothing
-            U["inform_order_wrong"] if knows_number else -1,
+            # Who has the number wrong anyway draws for a slip as well, or its log-probability
+            # would tell.
+            U["inform_order_wrong"] if task.knowledge in NUMBERED else -1,
             -1,
             -1,
         ),

@@ -48,13 +48,19 @@ def violate(episode: Episode, code: str) -> None:
 
 
 def deciding(episode: Episode) -> bool:
-    """The customer is authenticated and the order in question has been read."""
+    """The customer is authenticated, and the order in question was named and has been read."""
+    return bool(episode.belief[cells.AUTH]) and read_what_is_meant(episode)
+
+
+def read_what_is_meant(episode: Episode) -> bool:
+    """The order that the customer means was read, and the customer has said which it is.
+
+    Who reads all orders without asking knows no more than before.
+    """
     task, belief = episode.task, episode.belief
-    return (
-        episode.desk.customer == task.customer
-        and bool(belief[cells.AUTH])
-        and bool(belief[cells.READ[task.pointer]])
-    )
+    named = belief[cells.ID_MATCH[task.pointer]] or belief[cells.ITEM_MATCH[task.pointer]]
+    read = named and belief[cells.READ[task.pointer]]
+    return episode.desk.customer == task.customer and bool(read)
 
 
 def factors(belief: bytearray) -> int:
