@@ -3,6 +3,7 @@
     ConvGymError
     ├── InvalidAction        an action no environment of this kind takes
     ├── InvalidConfiguration a keyword, option or file with a value that is not allowed
+    │   └── UnknownRenderMode
     ├── InvalidLog           a log line that cannot become a conversation (only with strict=True)
     ├── DatasetError         a dataset that is missing, misaligned or not what its card says
     └── MissingExtra         an optional dependency that is not installed
@@ -21,6 +22,10 @@ class InvalidAction(ConvGymError, ValueError):
 
 class InvalidConfiguration(ConvGymError, ValueError):
     """A keyword, reset option or configuration file with a value that is not allowed."""
+
+
+class UnknownRenderMode(InvalidConfiguration, TypeError):
+    """A render mode that there is not; a TypeError, as wrappers that try one expect."""
 
 
 class InvalidLog(ConvGymError, ValueError):

@@ -27,7 +27,7 @@ from convgym.errors import InvalidConfiguration
 from convgym.evaluation.rollout import Rollout, play
 from convgym.policies.policy import ActPolicy, Policy
 from convgym.policies.rendered import RenderedPolicy
-from convgym.policies.scripted import PlannerPolicy
+from convgym.policies.scripted import OraclePolicy
 from convgym.randomization.scenarios import Scenario
 from convgym.users.persona import Persona
 
@@ -58,6 +58,8 @@ class SimulatorConfig:
     """How the customer writes: a name or a mapping; None is as the persona does."""
     response_diversity: float = 1.0
     """How many of the fitting wordings are used."""
+    randomizer: Any = None
+    """Who calls and how hard it gets, drawn per conversation; a DomainRandomizer or a mapping."""
     realism: float = 0.0
     """0 templates, 0.5 retrieved turns, above it a writer."""
     writer: Any = None
@@ -113,7 +115,7 @@ class ConversationSimulator:
         `scenario`: a Scenario or its dict, replayed with its task, customer and first words; a
         scenario's id `"train-17/3"`, which leaves the persona open; or a task's, `"train-17"`.
         `persona` overrides that of the scenario and of the configuration. `agent`: a policy, or a
-        function from messages to a reply; without one a scripted planner that speaks. `seed`:
+        function from messages to a reply; without one a scripted oracle that speaks. `seed`:
         without one, the configuration's for the first conversation and one more for each after it.
 
         Raises InvalidConfiguration for a scenario or a persona that there is not.
@@ -167,7 +169,8 @@ def conversation_of(rollout: Rollout, agent: str = "") -> Conversation:
     In one step come the agent's reply, with the step's reward, what its tool calls returned, and
     the customer's answer, with its acts as (act, value).
     """
-    messages: list[Message] = []
+    first = rollout.observations[0]
+    messages = [Message("system", f"{first['policy']}\n\nTools:\n{first['tools']}")]
     rewards = [None, *rollout.rewards]
     actions = [None, *rollout.actions]
     steps = zip(rollout.observations, rollout.infos, actions, rewards, strict=True)
@@ -197,7 +200,7 @@ def conversation_of(rollout: Rollout, agent: str = "") -> Conversation:
         "user_log_prob": sum(each["user_log_prob"] for each in rollout.infos),
         "oracle_length": info["oracle_length"],
     }
-    name = f"{info['task_id']}/{rollout.seed}"
+    name = f"{info['task_id']}#{rollout.seed}"
     return Conversation(name, tuple(messages), rollout.return_, metadata)
 
 
@@ -210,7 +213,7 @@ def policy_of(agent: Agent | None, system: Callable[[], str]) -> Policy:
     `system` gives policy and tools of the running episode, for a function.
     """
     if agent is None:
-        agent = PlannerPolicy()
+        agent = OraclePolicy()
     if isinstance(agent, ActPolicy):
         return RenderedPolicy(agent)
     if hasattr(agent, "predict"):
@@ -304,7 +307,7 @@ class UserSimulator:
             self._said = [("user", observation["message"])]
         return self._said[0][1]
 
-    def respond(self, history: Sequence[Any] | None, agent_message: str) -> str:
+    def respond(self, history: Sequence[Any] | None = None, agent_message: str = "") -> str:
         """What the customer answers to `agent_message`.
 
         `history` is not needed and may be None: what was said so far, oldest first, as texts,

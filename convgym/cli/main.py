@@ -67,7 +67,7 @@ def play(
     difficulty: Annotated[float | None, typer.Option(help="From 0 to 1.")] = None,
     agent: Annotated[
         str | None,
-        typer.Option(help="Who answers you as a user: planner, oracle, slot-filling, keyword."),
+        typer.Option(help="Who answers you as a user: oracle, planner, slot-filling, keyword."),
     ] = None,
 ) -> None:
     """Talk with a simulated customer as the agent, or with a scripted agent as the customer."""
@@ -91,7 +91,7 @@ def play(
                 raise InvalidConfiguration("--agent says who answers you, and needs --as user")
             playing.as_agent(config, playing.Screen())
         else:
-            playing.as_user(config, playing.Screen(), agent or "planner")
+            playing.as_user(config, playing.Screen(), agent or "oracle")
 
 
 def _json_or_name(persona: str | None) -> Any:

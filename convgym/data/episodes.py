@@ -60,8 +60,10 @@ def collect(
 ) -> list[EpisodeBuffer]:
     """Let a weighted mixture of policies play; the same arguments give the same bytes.
 
-    Task, policy and chance of episode i are keyed draws from (seed, i). Each episode carries
-    its own seed and task, so that it can be played again. `progress` hears how many are done.
+    Task, policy and chance of episode i are keyed draws from (seed, i); where the environment
+    fixes a topic, a difficulty or a task, or has a randomizer, that decides among the tasks. Each
+    episode carries its own seed and options, so that it can be played again. `progress` hears how
+    many are done.
     """
     check_split(split)
     mixture = BehaviorMixture(policies)
@@ -69,7 +71,12 @@ def collect(
     for index in range(episodes):
         key = child(seed, index)
         options = {"task_id": f"{split}-{below(draw(key, TASK, 0, 0), SPLITS[split])}"}
-        rollout = play(env, mixture, seed=key, options=options)
+        if env.unwrapped.draws_tasks:  # type: ignore[attr-defined]
+            # Topic, difficulty or a randomizer decide; the task they drew is what is noted.
+            rollout = play(env, mixture, seed=key, options={"split": split})
+            options = {"split": split}
+        else:
+            rollout = play(env, mixture, seed=key, options=options)
         buffers.append(_buffer(env, rollout, options, mixture.index))
         if progress is not None:
             progress(index + 1)

@@ -38,7 +38,7 @@ from convgym.envs.episode_setup import (
 )
 from convgym.envs.transcript import ACT, AGENT, CUSTOMER, TOOL, UNWORDED, Transcript
 from convgym.envs.user_words import UserWords
-from convgym.errors import InvalidAction, InvalidConfiguration
+from convgym.errors import InvalidAction, InvalidConfiguration, UnknownRenderMode
 from convgym.language.models import ChatModel
 from convgym.language.writers import writer_of
 from convgym.language.writing import WriteRequest, Written, checked
@@ -123,7 +123,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         if not (is_whole(max_turns) and 2 <= max_turns <= 200):
             raise InvalidConfiguration(f"max_turns={max_turns!r}; it takes 2 to 200 agent turns")
         if render_mode not in (None, *self.metadata["render_modes"]):
-            raise InvalidConfiguration(f"render_mode={render_mode!r} is not None, ansi or human")
+            raise UnknownRenderMode(f"render_mode={render_mode!r} is not None, ansi or human")
         self._discount = float(discount)
         self._privileged = privileged
         self.render_mode = render_mode
@@ -142,6 +142,8 @@ class ConversationEnv(gym.Env[Any, Any]):
             "the keywords of this environment",
         )
         self.randomizer = None if randomizer is None else DomainRandomizer.of(randomizer)
+        for named in self.randomizer.topics if self.randomizer else ():
+            choose("a topic of the randomizer", named, domain.topics)
         fit = UserFit.from_json(user) if isinstance(user, str) else None
         self._played = None if user is None or fit else self._played_by(chat_model(user))
         model = DecisionModel(fit.bases() if fit else None)
@@ -421,8 +423,14 @@ class ConversationEnv(gym.Env[Any, Any]):
 
     @property
     def draws_tasks(self) -> bool:
-        """Whether a topic, a difficulty or a randomizer decides which tasks are drawn."""
-        return self._setup.draws_tasks or self.randomizer is not None
+        """Whether a task, a topic, a difficulty or a randomizer decides which tasks are drawn."""
+        setup = self._setup
+        return setup.draws_tasks or setup.task_id is not None or self.randomizer is not None
+
+    @property
+    def fixed(self) -> frozenset[str]:
+        """Names of the reset options that the keywords fix."""
+        return self._setup.fixed
 
     # -- what is seen ------------------------------------------------------------------------------
 

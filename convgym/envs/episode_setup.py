@@ -98,6 +98,12 @@ class EpisodeSetup:
         return self.overridden(free, topics, where)
 
     @property
+    def fixed(self) -> frozenset[str]:
+        """Names of what is fixed; the split never is."""
+        names = (field for field in OPTIONS if field != "split")
+        return frozenset(name for name in names if getattr(self, name) is not None)
+
+    @property
     def draws_tasks(self) -> bool:
         """Whether a topic or a difficulty decides which tasks are drawn."""
         return self.topic is not None or self.difficulty is not None

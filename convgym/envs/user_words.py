@@ -16,10 +16,18 @@ from convgym.errors import InvalidConfiguration
 from convgym.language.faithfulness import keeps
 from convgym.language.style import Style
 from convgym.language.tagging import ActTagger
+from convgym.language.tool_calls import parse_reply
 from convgym.language.voice import RETRIEVAL, WRITER, Spoken, Voice
 from convgym.language.writing import WriteRequest, Written, write_all
 from convgym.spaces import sanitize
 from convgym.users.persona import Levels, Persona, own_style, persona_of_levels
+
+
+def _heard(said: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """What the customer has heard: of the agent's replies the speech alone."""
+    heard = [(who, parse_reply(text).speech if who == "Agent" else text) for who, text in said]
+    return [(who, text) for who, text in heard if text]
+
 
 MESSAGE_LENGTH = 1024
 """Characters of a written turn; more is no turn of a customer."""
@@ -45,6 +53,11 @@ class UserWords:
         tagger: Callable[[], ActTagger],
         wordings: Mapping[str, Sequence[str]],
     ) -> None:
+        if realism <= 50 and writer is not None:
+            raise InvalidConfiguration(
+                f"writer= came with realism={realism / 100}, at which it has no turn to word; set "
+                "realism above 0.5"
+            )
         if realism > 50 and writer is None:
             raise InvalidConfiguration(
                 f"realism={realism / 100} is above 0.5 and needs writer=, a callable that words "
@@ -85,7 +98,7 @@ class UserWords:
             draft=self.voice.say(spoken, self._style, self._key, index, RETRIEVAL),
             style=self._style,
             persona=self._described(),
-            history=tuple(said[-_MOST_HISTORY:]),
+            history=tuple(_heard(said)[-_MOST_HISTORY:]),
             seed=draw(self._key, WORDING, index, _SEED),
         )
 
@@ -104,6 +117,6 @@ class UserWords:
         if written.error:
             return request.draft, FALLBACK
         text = sanitize(written.text, MESSAGE_LENGTH).strip()
-        if keeps(text, request, self._tagger()):
+        if text != request.draft and keeps(text, request, self._tagger()):
             return request.draft, FALLBACK
         return text, WRITER

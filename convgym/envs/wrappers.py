@@ -20,7 +20,8 @@ class DomainRandomization(
 
     The difficulty follows the agent steps made through this wrapper, over all episodes; a seeded
     reset begins the draws anew and leaves the steps as they are, so a curriculum goes on. The
-    adaptive curriculum hears of every success. What `reset(options=)` fixes is not drawn.
+    adaptive curriculum hears of every success. What the environment's keywords or
+    `reset(options=)` fix is not drawn.
     """
 
     def __init__(
@@ -47,7 +48,9 @@ class DomainRandomization(
         self._drawn_with = keys.child(self._key, self._episodes)
         drawn = self.randomizer.draw(self._drawn_with, self.steps)
         self._episodes += 1
-        return self.env.reset(seed=seed, options=drawn | (options or {}))
+        fixed = self.env.unwrapped.fixed  # type: ignore[attr-defined]
+        free = {name: value for name, value in drawn.items() if name not in fixed}
+        return self.env.reset(seed=seed, options=free | (options or {}))
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """One step, counted."""

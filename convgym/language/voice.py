@@ -22,8 +22,9 @@ from convgym.language.style import Style, misspelt
 
 TEMPLATE, RETRIEVAL, WRITER = "template", "retrieval", "writer"
 
-# Numbers of a turn's draws beside those of its acts, which begin at 0.
-_SOURCE, _REGISTER = 900, 901
+_SOURCE = 900
+"""Number of a turn's draw of its source; those of the misspellings lie elsewhere."""
+_REGISTER = 901
 _START = 902
 """Number of the conversation's draw that says where in their wordings its acts begin."""
 
@@ -66,7 +67,7 @@ class Voice:
             sentences.append((min(names[a] for a in whole), self._whole(whole, style, key, turn)))
             rest -= whole
         if rest:
-            drawn, start = draw(key, WORDING, turn, _REGISTER), draw(key, WORDING, 0, _START)
+            drawn, start = self._conversation(key)
             for place, (act, _, _) in enumerate(spoken):
                 if act in rest:
                     sentences.append((place, self.bank.styled(act, style, drawn, start, turn)))
@@ -79,8 +80,14 @@ class Voice:
         return text
 
     def _whole(self, whole: Signature, style: Style, key: int, turn: int) -> str:
-        drawn, start = draw(key, WORDING, turn, _REGISTER), draw(key, WORDING, 0, _START)
+        drawn, start = self._conversation(key)
         return self.index.styled(whole, style, drawn, start, turn)
+
+
+    @staticmethod
+    def _conversation(key: int) -> tuple[int, int]:
+        """Draws of the register, which nobody changes on the way, and of where wordings begin."""
+        return draw(key, WORDING, 0, _REGISTER), draw(key, WORDING, 0, _START)
 
 
 def _joined(parts: list[str]) -> str:

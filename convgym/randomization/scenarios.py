@@ -62,7 +62,7 @@ class Scenario:
     """What the customer opens with; all else depends on the agent."""
     expected_resolution: str
     difficulty: float
-    """Share of the split's tasks that are easier."""
+    """What was asked for; without that the share of the split's tasks that are easier."""
     persona: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
@@ -121,7 +121,7 @@ class ScenarioGenerator:
             levels = draw_levels(user_key)
             levels = levels if level < 0 else hardened(levels, level)
             persona = persona_of_levels(levels, "drawn")
-        return self._record(number, persona_of(persona), seed, table)
+        return self._record(number, persona_of(persona), seed, table, difficulty)
 
     def record(self, task_id: str, persona: Any, seed: int = 0) -> Scenario:
         """The scenario of a task by name."""
@@ -129,7 +129,14 @@ class ScenarioGenerator:
         generator = self if split == self.split else ScenarioGenerator(self.tasks, split=split)
         return generator._record(number, persona_of(persona), seed, self.tasks.table(split))
 
-    def _record(self, number: int, persona: Persona, seed: int, table: TaskTable) -> Scenario:
+    def _record(
+        self,
+        number: int,
+        persona: Persona,
+        seed: int,
+        table: TaskTable,
+        difficulty: float | None = None,
+    ) -> Scenario:
         tasks = self.tasks
         task = tasks.task(self.split, number)
         wording_key = wording_key_of(seed)
@@ -148,7 +155,7 @@ class ScenarioGenerator:
             context=context,
             user_messages=(words,),
             expected_resolution=resolution,
-            difficulty=round(easier, 4),
+            difficulty=round(easier, 4) if difficulty is None else difficulty,
             persona=persona.to_dict(),
             metadata={"domain": tasks.domain, "split": self.split, "tasks": SPLITS[self.split]},
         )

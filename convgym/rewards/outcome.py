@@ -147,12 +147,29 @@ class Outcome:
     def of_log(cls, conversation: Conversation) -> Outcome:
         """A logged conversation: it has ended; solved where `metadata["success"]` is True.
 
-        A log holds no evidence of grading, so `progress` is that of its success.
+        A log holds no evidence of grading, so `progress` is that of its success. What the
+        simulator writes into the metadata is read: violations, errors, truncated, oracle_length.
         """
-        turns = sum(1 for _ in conversation.said_by("assistant"))
-        success = conversation.metadata.get("success") is True
-        progress = 1.0 - CLOSING if success else 0.0
-        return cls(conversation, ended=True, success=success, progress=progress, turn=turns)
+        noted = conversation.metadata
+        success = noted.get("success") is True
+        return cls(
+            conversation,
+            ended=True,
+            truncated=noted.get("truncated") is True and not success,
+            success=success,
+            progress=1.0 - CLOSING if success else 0.0,
+            violations=tuple(str(noted.get("violations") or "").split()),
+            errors=_count(noted.get("errors")),
+            turn=sum(1 for _ in conversation.said_by("assistant")),
+            oracle_length=_count(noted.get("oracle_length")),
+        )
+
+
+def _count(came: object) -> int:
+    """A count of a log's metadata; 0 where there is none."""
+    if isinstance(came, bool) or not isinstance(came, int):
+        return 0
+    return max(came, 0)
 
 
 class Reward(Protocol):

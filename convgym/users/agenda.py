@@ -234,11 +234,11 @@ class AgendaUser:
             self._part(episode, state, out, content_before)
         if not state.intent_said and not state.closing:
             out.append(self._request(state))
-        if not out:
-            out.append(self.u["acknowledge"])
         bothered = state.bother > bother_before
         if bothered and not (state.closing or state.satisfied or state.waiting):
             self._lose_patience(episode, state, out)
+        if not out:
+            out.append(self.u["acknowledge"])
         if not state.closing and self._decide(episode, state, decisions.TANGENT):
             out.append(self.u["tangent"])
         return self._turn(state, out)
@@ -276,7 +276,7 @@ class AgendaUser:
     def _ask_more(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
         if not (state.satisfied or state.waiting):
             state.bother += 1
-            out.append(self._request(state))
+            out.append(self._insist(state))
 
     def _tell(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
         if act.verdict == acts.DOUBTFUL:
@@ -341,7 +341,7 @@ class AgendaUser:
         if state.waiting:
             return  # the agenda's next line reminds the agent
         if self._decide(episode, state, decisions.PROTEST):
-            out.append(self._request(state))
+            out.append(self._insist(state))
         else:
             out.append(self.u["bye"])
             state.closing = True
@@ -503,6 +503,10 @@ class AgendaUser:
     def _request(self, state: UserState) -> int:
         state.intent_said = True
         return state.knowledge.request
+
+    def _insist(self, state: UserState) -> int:
+        """What is still open: the doubt about what was said, else the request itself."""
+        return self.u["ask_sure"] if state.question == SURE else self._request(state)
 
     def _give(self, episode: Episode, state: UserState, slot: int, out: list[int]) -> None:
         """Answer for a slot: at once, after a look, or around it; perhaps with more unasked."""

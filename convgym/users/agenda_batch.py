@@ -219,10 +219,10 @@ class BatchedAgendaUser:
         self._part(state, rows[parting], content_before[parting])
         mute = rows[~(state.intent_said | state.closing)[rows]]
         state.say(mute, self._request(state, mute))
-        state.say(rows[state.said[rows] == 0], self.u["acknowledge"])
         bothered = state.bother[rows] > bother_before
         bothered &= ~(state.closing | state.satisfied | state.waiting)[rows]
         self._lose_patience(state, rows[bothered])
+        state.say(rows[state.said[rows] == 0], self.u["acknowledge"])
         staying = rows[~state.closing[rows]]
         digressing = staying[self._decide(state, staying, decisions.TANGENT)]
         state.say(digressing, self.u["tangent"])
@@ -260,7 +260,7 @@ class BatchedAgendaUser:
     def _ask_more(self, state: UserStates, rows: Rows, argument: Ints, verdict: Ints) -> None:
         rows = rows[~(state.satisfied | state.waiting)[rows]]
         state.bother[rows] += 1
-        state.say(rows, self._request(state, rows))
+        state.say(rows, self._insist(state, rows))
 
     def _tell(self, state: UserStates, rows: Rows, fact: Ints, verdict: Ints) -> None:
         doubtful, other = rows[verdict == acts.DOUBTFUL], rows[verdict == acts.OTHER_OBJECT]
@@ -318,7 +318,7 @@ class BatchedAgendaUser:
         state.bother[rows] += 2
         rows = rows[~state.waiting[rows]]
         protests = self._decide(state, rows, decisions.PROTEST)
-        state.say(rows[protests], self._request(state, rows[protests]))
+        state.say(rows[protests], self._insist(state, rows[protests]))
         state.say(rows[~protests], self.u["bye"])
         state.closing[rows[~protests]] = True
 
@@ -450,6 +450,13 @@ class BatchedAgendaUser:
     def _request(self, state: UserStates, rows: Rows) -> Ints:
         state.intent_said[rows] = True
         return state.knowledge.request[rows]
+
+    def _insist(self, state: UserStates, rows: Rows) -> Ints:
+        """What is still open: the doubt about what was said, else the request itself."""
+        unsure = state.question[rows] == SURE
+        request = np.full(len(rows), self.u["ask_sure"])
+        request[~unsure] = self._request(state, rows[~unsure])
+        return request
 
     def _give(self, state: UserStates, rows: Rows, slot: Ints) -> None:
         """Answer for a slot: at once, after a look, or around it; perhaps with more unasked."""

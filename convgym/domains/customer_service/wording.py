@@ -34,6 +34,7 @@ from convgym.domains.customer_service.vocabulary import (
     WRITE,
     WRITE_TOOLS,
     WRITES,
+    U,
 )
 from convgym.domains.customer_service.world import (
     CATEGORIES,
@@ -95,12 +96,18 @@ def goal_values(shop: World, task: Task) -> dict[str, str]:
     return {name: value(shop, task) for name, value in _VALUES.items()}
 
 
+_FIRST = tuple(U[name] for name in USER_ACTS if name == "greet" or name.startswith("request_"))
+_PLAIN = (*_FIRST, *(U[name] for name in USER_ACTS if name.startswith("inform_")))
+
 _VALUE_OF = {"inform_placed": "date"}
 
 
 def spoken(shop: World, task: Task, turn_acts: tuple[int, ...]) -> list[Spoken]:
     """A customer's acts by name, with the slot and the value of those that state one."""
     said = []
+    if all(act in _PLAIN for act in turn_acts):
+        # Who answers first and then remembers why they came writes it the other way round.
+        turn_acts = tuple(sorted(turn_acts, key=lambda act: act not in _FIRST))
     for act in turn_acts:
         name = _spoken_as(act)
         if name.startswith("inform_") and not name.startswith("inform_reason_"):
