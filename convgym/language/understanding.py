@@ -16,7 +16,8 @@ from itertools import product
 from typing import Any
 
 _SENTENCE_END = re.compile(
-    r"[.!;…](?=[\s)\"'’”*_|]|$)|\?+|\n+|,? but (?=\w)|\s\|\s|\s[*•]\s|\s\d\)\s"
+    r"[.!;…](?=[\s)\"'’”*_|]|$)|\?+|\n+|(?<!anything)(?<! day)(?<! place),? but (?=\w)"
+    r"|\s\|\s|\s[*•]\s|\s\d\)\s"
 )
 _PICTURE_END = re.compile("[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f? +(?=[A-Z])")
 """An emoji that stands for a full stop: "Order cancelled ✅ Anything else?"."""

@@ -232,25 +232,36 @@ def _ground_claim(shop: World, episode: Episode, claim: Claim) -> Said | None:
         return _ground_fact(shop, episode, claim)
     if act == "confirm":
         pointer = _order_meant(shop, episode, claim.order)
-        claimed = acts.KNOWN if _is_address_meant(shop, episode, claim) else acts.FALSE
+        if slot == "address":
+            meant = bool(claim.value) and _is_address_meant(shop, episode, claim)
+        else:
+            meant = claim.value in ("", "0", str(episode.desk.parameters["fee"]))
+        claimed = acts.KNOWN if meant else acts.FALSE
         return Said(acts.CONFIRM, WRITES.index(slot), pointer, claim=claimed)
     if act == "promise":
         return Said(acts.PROMISE, PROMISES.index(slot))
     if act == "deny":
+        if claim.order and episode.desk.customer >= 0:
+            if _pointer(shop, episode, claim.order) != episode.task.pointer:
+                return None  # of another order
         reason = _too_late_for(episode) if slot == LATE else slot
         return Said(acts.DENY, DENIALS.index(reason)) if reason else None
     if act == "offer":
         return Said(acts.OFFER, OFFERS.index(slot))
     assert act == "done", act
-    written = any(episode.belief[cell] for cell in cells.WRITTEN[WRITES.index(slot)])
-    true = written and _is_address_meant(shop, episode, claim)
+    written = [bool(episode.belief[cell]) for cell in cells.WRITTEN[WRITES.index(slot)]]
+    if claim.order:
+        pointer = _pointer(shop, episode, claim.order)
+        written = written[pointer : pointer + 1] if pointer >= 0 else []
+    true = any(written) and _is_address_meant(shop, episode, claim)
     return Said(acts.REPORT_DONE, claim=acts.KNOWN if true else acts.FALSE)
 
 
 def _is_address_meant(shop: World, episode: Episode, claim: Claim) -> bool:
     """Whether the place that a claim names, if it names one, is the one the customer wants."""
-    wanted = _plain(shop.address(episode.task.customer))
-    return claim.slot != "address" or _plain(claim.value) in wanted
+    named = _plain(claim.value).split()
+    wanted = _plain(shop.address(episode.task.customer)).split()
+    return claim.slot != "address" or named == wanted[: len(named)]
 
 
 def _too_late_for(episode: Episode) -> str:

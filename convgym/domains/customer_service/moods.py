@@ -43,6 +43,31 @@ def is_planned(s: Sentence, place: int) -> bool:
     return at == place - 1 and s.word_before(_WANTING, place, 6)
 
 
+_SUBJECTS = frozenset("order it your the its there we i my our".split())
+
+
+def _is_denied(s: Sentence, place: int) -> bool:
+    """"I'm not convinced that …": a "not" of a clause that what is said hangs on."""
+    for at in range(1, min(place, len(s.tokens) - 1)):
+        if s.tokens[at] == "that":
+            follows = s.tokens[at + 1]
+            named = len(follows) == 6 and follows[0] == "w" and follows[1:].isdigit()
+            if (named or follows in _SUBJECTS) and s.near("negation", at, 4):
+                return True
+    return False
+
+
+def taken_back(s: Sentence, place: int, *marks: str) -> bool:
+    """What is said at `place` stands under doubt, hearsay, a wish: "I doubt that it is …".
+
+    `marks`: "governor", and "unsaid" too for what is told and not refused.
+    """
+    stands = s.at(*marks)
+    if "unsaid" in marks and _is_denied(s, place):
+        return True
+    return any(at <= place for at in stands) or (bool(stands) and s.has("condition"))
+
+
 def awaited(s: Sentence, place: int) -> bool:
     """What stands at `place` is yet to come: "until it has been delivered"."""
     return s.word_before(AWAITING, place, 6)

@@ -28,7 +28,7 @@ _IMPERATIVES = frozenset(
 _LEADING = frozenset("really so then just ok okay right and well now actually".split())
 _NOTED = frozenset("noted entered down".split())
 """Taken down, not yet done, where a question follows."""
-_NO_PROPOSAL = frozenset("did have has was were had what which why where who how when".split())
+_NO_PROPOSAL = frozenset("did have has was were had will what which why where who how when".split())
 """First words of a question that proposes nothing."""
 
 
@@ -275,15 +275,32 @@ def confirms(s: Sentence, before: Around) -> str:
     """The write that the customer is asked to say yes to; empty where none is."""
     if not _proposes(s) or (not s.question and _goes_ahead(s)):
         return ""
+    if s.has("withheld", "governor") or _chooses(s):
+        return ""
     write = _write_named(s)
     for earlier in reversed(before):
         done = earlier.has("passive") and _NOTED.isdisjoint(earlier.tokens)
         if write or (done and reported(earlier, ())):
             break
+        if earlier.has("withheld", "governor") or _chooses(earlier):
+            break
+        if earlier.question and not _proposes(earlier):
+            break  # "Is the sky blue? Yes or no?"
         if not earlier.has("unable", "later", "reason", "pickup", "sequence"):
             write = _write_named(earlier) or "".join(promises(earlier, ())[:1])
             write = "" if write == "transfer" else write
     return "" if write == "return" and comes_later(s, before) else write
+
+
+_OR_NOT = frozenset("no not should shall would do is are did n".split())
+
+
+def _chooses(s: Sentence) -> bool:
+    """"Shall I cancel it or leave it?" leaves open what a yes is to."""
+    ors = [at for at, token in enumerate(s.tokens) if token == "or"]
+    if not ors or not s.question:
+        return False
+    return bool(s.tokens[ors[0] + 1 :]) and _OR_NOT.isdisjoint(s.tokens[ors[0] + 1 : ors[0] + 3])
 
 
 def _goes_ahead(s: Sentence) -> bool:

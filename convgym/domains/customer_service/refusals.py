@@ -9,7 +9,7 @@ shipped") it does.
 
 from __future__ import annotations
 
-from convgym.domains.customer_service.moods import AWAITING, Around, awaited, is_planned
+from convgym.domains.customer_service.moods import AWAITING, Around, awaited, is_planned, taken_back
 from convgym.language.understanding import MOST_TOKENS, Sentence
 
 LATE = "late"
@@ -128,6 +128,8 @@ def asserts_stage(s: Sentence, place: int, depth: int = 3) -> bool:
     """Whether the stage at `place` is said of an order, now: not willed, denied or a rule."""
     if s.near("negation", place, 4) or s.near("unable", place, 2):
         return False
+    if taken_back(s, place, "governor", "unsaid"):
+        return False
     if s.word_before(_NO_LONGER, place, 5) or s.tokens[place + 1 :] == ["no"]:
         return False
     if is_planned(s, place) or awaited(s, place) or is_ruled(s, place):
@@ -136,6 +138,10 @@ def asserts_stage(s: Sentence, place: int, depth: int = 3) -> bool:
         return False
     if s.tokens[place] == "ready" and not s.word_before(_PARCEL, place, 8):
         return False
+    if s.tokens[place + 1 : place + 2] == ["or"] and any(
+        place + 2 <= at <= place + 4 for at in s.at(*_GROUNDS)
+    ):
+        return False  # "packed or shipped"
     if _is_not_yet(s, place) or s.word_before(_OF_MONEY, place, 6):
         return False
     if depth and place > 1 and s.tokens[place - 1] in ("or", "and"):  # "will be packed and shipped"
@@ -160,7 +166,7 @@ def _is_not_yet(s: Sentence, place: int) -> bool:
 
 
 def is_hedged(s: Sentence) -> bool:
-    """Guessed, quoted, or only normally so."""
+    """Guessed, quoted, doubted, or only normally so."""
     return s.has("hedge", "quote") or any(place <= 3 for place in s.at("normally"))
 
 
@@ -244,6 +250,11 @@ def refusal(s: Sentence, around: Around) -> str:
     """Why something is refused in this sentence; empty where nothing is."""
     if s.has("rule") or (not _has_own(s) and any(n.has("rules_head") for n in around)):
         return ""
+    inability = max(s.at("unable", "over", "final_sale", "shut", "only"), default=MOST_TOKENS)
+    if taken_back(s, inability, "governor") or s.has("not_now"):
+        return ""
+    if taken_back(s, inability - 1, "unsaid") and not s.has("verify"):
+        return ""  # "I can't confirm that it cannot be cancelled"
     ruled = _by_rule(s, around)
     if ruled or not (s.has(*_REFUSING) or {"only", "final"}.intersection(s.tokens)):
         return ruled
@@ -385,7 +396,12 @@ def offers(s: Sentence, before: Around, reason: str, conditional: bool) -> list[
             fetched = s.tokens[place] in _FETCHING and s.word_before(
                 _COURIERS, place, 3
             )  # "a courier will collect it"
-            if not (s.near("negation", place, 3) or s.near("unable", place, 4) or fetched):
+            denied = s.near("negation", place, 3) or s.near("unable", place, 6)
+            denied = denied or taken_back(s, place, "governor")
+            if concept == "pickup":
+                denied = denied or "closed" in s.tokens or (len(s.tokens) < 3 and not before)
+                denied = denied or s.near("negation", place, 5)
+            if not (denied or fetched):
                 found.append(offer)
     if comes_later(s, before) and reason in ("", "not_cancellable", LATE) and not conditional:
         found.append("return_later")
@@ -412,7 +428,8 @@ def comes_later(s: Sentence, before: Around) -> bool:
     if (
         s.has("window", "days", "over")
         or "only" in s.tokens
-        or any(s.near("unable", p, 6) for p in s.at("return"))
+        or any(taken_back(s, p, "governor") for p in s.at("return", "later"))
+        or any(s.near("unable", p, 6) or s.near("negation", p, 2) for p in s.at("return"))
     ):
         return False
     if not s.has("return"):

@@ -6,7 +6,13 @@ participle), not what is promised, wanted, possible or denied.
 
 from __future__ import annotations
 
-from convgym.domains.customer_service.moods import Around, announced, awaited, is_planned
+from convgym.domains.customer_service.moods import (
+    Around,
+    announced,
+    awaited,
+    is_planned,
+    taken_back,
+)
 from convgym.domains.customer_service.world import MONTHS
 from convgym.language.understanding import Sentence
 
@@ -45,6 +51,64 @@ def place_named(s: Sentence) -> str:
     return min(found)[2] if found else ""
 
 
+_AFTER = frozenset(
+    "yes no is are was so or and for to please right correct ok okay instead now then today as if "
+    "on before with from when once do does shall should can could may would will have has that "
+    "this it its the your my i ill im you we sure confirm confirmed agreed go going not rather "
+    "just only by at until which where thanks done updated saved active down through alright "
+    "good great fine set over immediately straight y all check and of a".split()
+)
+"""Words that go on after a place and are no part of it."""
+_ELSE = "elsewhere"
+"""A place that is none: "somewhere in Siberia"; nobody wants it."""
+_OLD_WORDS = frozenset("the your you yours it its this that what one where new reflect be".split())
+
+
+def place_told(s: Sentence) -> str:
+    """The place of `place_named` with the town that follows it; "elsewhere" where it is not one."""
+    named = place_named(s)
+    if not named:
+        return _ELSE if _is_elsewhere(s) else ""
+    street, tokens = named.split(), s.tokens
+    begin = next(at for at in range(len(tokens)) if tokens[at : at + len(street)] == street)
+    end = begin + len(street)
+    if s.word_before(_FROM, begin, 1) or _is_one_of_two(tokens[end : end + 3]):
+        return _ELSE
+    return " ".join((named, *_town(tokens[end:])))
+
+
+def _is_elsewhere(s: Sentence) -> bool:
+    """"The address was changed to Siberia"."""
+    for place in s.at("changed"):
+        rest = s.tokens[place + 1 :]
+        if "to" in rest and s.has("address", "new_address"):
+            goal = rest[rest.index("to") + 1 :][:1]
+            return bool(goal) and goal[0] not in _OLD_WORDS and not goal[0][0].isdigit()
+    return False
+
+
+def _is_one_of_two(rest: list[str]) -> bool:
+    """"… or my mother's flat", "… or to 5 Mill Lane"."""
+    if "or" not in rest[:2]:
+        return False
+    other = rest[rest.index("or") + 1 :][:1]
+    return other in (["to"], ["my"], ["your"], ["at"], ["somewhere"], ["another"]) or (
+        bool(other) and other[0][0].isdigit()
+    )
+
+
+def _town(rest: list[str]) -> list[str]:
+    """The words right after a street that can be a town: ", Exeter", "in Exeter"."""
+    introduced = rest[:1] in ([","], ["in"])
+    town: list[str] = []
+    for token in rest[introduced:]:
+        if token == "," or token in _AFTER or not token.isalpha():
+            break
+        town.append(token)
+    ends = len(town) + introduced == len(rest)
+    return town if len(town) <= 2 and (introduced or ends) else []
+
+
 def street_named(s: Sentence) -> bool:
     """A street without its number: "to Park Lane"."""
     return any(
@@ -56,6 +120,7 @@ def street_named(s: Sentence) -> bool:
 def unreported(s: Sentence) -> list[str]:
     """The writes of which this sentence says that they are not done."""
     found = ["cancel"] if any(s.near("negation", p, 4) for p in s.at("cancelled")) else []
+    found += ["cancel"] * (s.has("undid") and s.has("cancel"))
     for place in s.at("created", "changed"):
         if s.near("negation", place, 4) and not is_planned(s, place):
             topic = _topic(s, place)
@@ -100,6 +165,8 @@ def _is_past(s: Sentence, place: int) -> bool:
     """Done, not to be done: no "not", "cannot" or "will" that reaches `place`."""
     if s.near("negation", place, 4) or s.near("unable", place, 5) or awaited(s, place):
         return False
+    if _is_undone(s, place) or taken_back(s, place, "governor", "unsaid"):
+        return False
     if tuple(s.tokens[place : place + 2]) in _READY and s.tokens[place + 2 : place + 3] == ["for"]:
         if any(place + 2 < at <= place + 6 for at in s.at(*_TOPICS, "changed")):
             return False  # "everything is in place for the cancellation"
@@ -110,6 +177,15 @@ def _is_past(s: Sentence, place: int) -> bool:
     return s.tokens[place - 1 : place][:1] in _DONE_BEFORE or not announced(s, place)
 
 
+def _is_undone(s: Sentence, place: int) -> bool:
+    """"The cancellation of W48213 was cancelled"."""
+    return any(
+        s.tokens[at + 1 : at + 2] == ["of"] and "," not in s.tokens[at:place]
+        for at in range(max(0, place - 8), place)
+        if s.tokens[at] == "cancellation" and place in s.at("cancelled")
+    )
+
+
 def _is_attributive(s: Sentence, place: int) -> bool:
     """"the cancelled order" reports nothing."""
     noun = s.tokens[place + 1 : place + 2]
@@ -118,6 +194,8 @@ def _is_attributive(s: Sentence, place: int) -> bool:
 
 def _address_changed(s: Sentence, before: Around, managed: bool) -> bool:
     changed = [place for place in s.at("changed", "stored") if _is_past(s, place)]
+    if s.has("no_street"):
+        return False  # "your e-mail address has been changed"
     if place_named(s):
         return not s.has("confirm") and (
             bool(changed or managed)

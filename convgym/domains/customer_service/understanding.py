@@ -11,6 +11,7 @@ Writes, transfers and endings come from tool calls only.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Sequence
 from functools import cache, lru_cache
@@ -25,7 +26,7 @@ from convgym.domains.customer_service.intentions import (
     promises,
     waits,
 )
-from convgym.domains.customer_service.moods import Around, awaited
+from convgym.domains.customer_service.moods import Around, awaited, taken_back
 from convgym.domains.customer_service.questions import (
     asks,
     asks_intent,
@@ -43,12 +44,13 @@ from convgym.domains.customer_service.refusals import (
     is_general,
     is_hedged,
     is_rule,
+    is_ruled,
     offers,
     offers_credit,
     own_stages,
     refusal,
 )
-from convgym.domains.customer_service.reports import place_named, reported, unreported
+from convgym.domains.customer_service.reports import place_told, reported, unreported
 from convgym.language.understanding import Lexicon, Sentence
 
 __all__ = ["HARMLESS", "LATE", "STATUS", "UNLABELLED", "Claim", "lexicon", "read_speech"]
@@ -77,6 +79,9 @@ HARMLESS = frozenset(
 STATUS = ("processing", "packed", "shipped", "delivered")
 """Names of the stages of an order, in their order."""
 
+_WEIGHTY = frozenset("inform done deny offer confirm promise".split())
+"""What a reply takes back where it takes back anything: "just kidding"."""
+
 _GIVING = frozenset("take taking send sending bring ship accept give hand mail".split())
 _ABOUT = frozenset("about information know whether sure mention".split())
 _SOFT = ("ask", "ask_intent")
@@ -88,6 +93,12 @@ _DEMANDING = frozenset(
 )
 
 
+_OTHERS = re.compile(
+    r"^\s*(?:customer|user|system|tool)\s*:.*$|\{[^{}]*\"[^{}]*\}", re.IGNORECASE | re.MULTILINE
+)
+"""What is not said by the agent: lines of somebody else, and raw data."""
+
+
 class Claim(NamedTuple):
     """One speech act with its value as it was said, not yet checked."""
 
@@ -96,7 +107,8 @@ class Claim(NamedTuple):
     close, wait; and, not labelled, jargon, chat (filler) and locate (where the number is found)."""
     slot: str = ""
     value: str = ""
-    """What is told; of an address that is asked about or done the place: "7 harbour view"."""
+    """What is told; of an address that is asked about or done the place: "7 harbour view exeter";
+    of a return or cancellation that is asked about the fee, where one is named."""
     order: str = ""
     """The order number that it is about; empty where none is named."""
 
@@ -141,7 +153,7 @@ def _cached(text: str) -> tuple[Claim, ...]:
 
 
 def _read(text: str) -> tuple[Claim, ...]:
-    sentences = lexicon().read(written_out(text))
+    sentences = lexicon().read(written_out(_OTHERS.sub(" ", text)))
     claims: list[Claim] = []
     order = ""
     for sentence in sentences:
@@ -150,6 +162,8 @@ def _read(text: str) -> tuple[Claim, ...]:
         order = order_named(sentence) or order
         before = sentences[max(0, place - FAR) : place]
         _read_sentence(sentence, before, sentences[place + 1 : place + 1 + REACH], order, claims)
+    if any(s.has("retraction") and not (s.question or _conditional(s)) for s in sentences):
+        claims = [claim for claim in claims if claim.act not in _WEIGHTY]
     made_up = any(s.has("made_up") and not s.question for s in sentences)
     found = tuple(dict.fromkeys(_weighed(claims, made_up)))
     if not found:
@@ -177,7 +191,7 @@ def _weighed(claims: list[Claim], made_up: bool) -> list[Claim]:
     weighed = ("deny", "confirm", "offer", "promise", "done")
     slots = {act: {c.slot for c in claims if c.act == act} for act in weighed}
     asked = [claim for claim in claims if claim.act == "confirm"]
-    dropped = set()
+    dropped, gone = set(), set()
     if retry:
         dropped.add(("deny", "unverified"))  # another try is no refusal
     if len(slots["deny"]) > MOST_REASONS:
@@ -194,6 +208,9 @@ def _weighed(claims: list[Claim], made_up: bool) -> list[Claim]:
     for claim in claims:
         if claim.act == "undone":
             dropped |= {c[:2] for c in claims if _clash(c, claim, "done", (claim.slot,))}
+        if claim.act == "untold":
+            untold = ("inform", claim.slot, claim.value)
+            gone |= {c for c in claims if c[:3] == untold and c.order == claim.order}
         if claim.act == "confirm":
             reasons = _AGAINST[claim.slot]
             denied = [c for c in claims if _clash(c, claim, "deny", reasons)]
@@ -203,7 +220,8 @@ def _weighed(claims: list[Claim], made_up: bool) -> list[Claim]:
         claim
         for claim in claims
         if claim[:2] not in dropped
-        and claim.act != "undone"
+        and claim not in gone
+        and claim.act not in ("undone", "untold")
         and not (made_up and claim.act in ("inform", "done"))
     ]
 
@@ -254,7 +272,8 @@ _MOMENTS = frozenset("hold moment second sec minute wait line bear".split())
 def _read_matter(s: Sentence, before: Around, after: Around, order: str, out: list[Claim]) -> None:
     """What a sentence asks, asserts, refuses, offers or promises."""
     far, before = before, before[-REACH:]
-    unsure = is_hedged(s)
+    of_others = s.tokens[0] in _THEY and any(n.has("governor") for n in before[-1:])
+    unsure = is_hedged(s) or of_others
     if asks_which_matter(s):
         out.append(Claim("ask_intent"))
         return
@@ -262,7 +281,7 @@ def _read_matter(s: Sentence, before: Around, after: Around, order: str, out: li
     out += [Claim("ask", slot) for slot in asked]
     confirmed = "" if asked else confirms(s, far)
     if confirmed:
-        place = _place_meant(s, before) if confirmed == "address" else ""
+        place = _place_meant(s, before) if confirmed == "address" else _share(s, before)
         orders = [named for _, named in orders_named(s)] or [order]
         out += [Claim("confirm", confirmed, place, named) for named in orders]
     elif not {"email", "postcode"}.intersection(asked) and asks_more(s):
@@ -280,7 +299,8 @@ def _read_matter(s: Sentence, before: Around, after: Around, order: str, out: li
         if not is_rule(s):
             _tells_terms(s, before, out)
         deed = min(s.at("created", "cancelled", "changed", "stored", "managed"), default=0)
-        if not (reason or confirmed or is_general(s, deed)):
+        taken = taken_back(s, deed, "governor", "unsaid") and deed
+        if not (reason or confirmed or taken or is_general(s, deed)):
             for write in reported(s, before):
                 place = _place_meant(s, before) if write == "address" else ""
                 out.append(Claim("done", write, place, order))
@@ -289,6 +309,9 @@ def _read_matter(s: Sentence, before: Around, after: Around, order: str, out: li
         out += [Claim("promise", promise, order=order) for promise in promises(s, before)]
     if not (s.has("quote") or confirmed):
         out += [Claim("offer", offer) for offer in offers(s, before, reason, _conditional(s))]
+
+
+_THEY = frozenset("they their them theyre these those".split())
 
 
 def _leads_into_no(s: Sentence, after: Around, claims: list[Claim]) -> bool:
@@ -307,8 +330,14 @@ def _leads_into_no(s: Sentence, after: Around, claims: list[Claim]) -> bool:
 
 
 def _place_meant(s: Sentence, before: Around) -> str:
-    """The street named here, else the one named last."""
-    return next((place for n in (s, *reversed(before)) if (place := place_named(n))), "")
+    """The place named here, else the one named last."""
+    return next((place for n in (s, *reversed(before)) if (place := place_told(n))), "")
+
+
+def _share(s: Sentence, before: Around) -> str:
+    """The fee on which a yes is asked for, as it was named last: "… with a fee of 15%?"."""
+    charging = [n for n in (s, *reversed(before)) if n.has("fee", "fee_verb")]
+    return next((str(share) for n in charging for _, share in percentages(n.tokens)), "")
 
 
 def _conditional(s: Sentence) -> bool:
@@ -350,6 +379,9 @@ def _wishes_well(s: Sentence) -> bool:
 
 def _tells_status(s: Sentence, order: str, out: list[Claim]) -> None:
     told = [(at, stage, _subject(s, at) or order) for at, stage in own_stages(s)]
+    for name in STATUS:
+        if any(s.near("negation", at, 2) and not is_ruled(s, at) for at in s.at(name)):
+            out.append(Claim("untold", "status", name, order))
     last = {(stage, subject): at for at, stage, subject in told}
     for at, stage, subject in told:
         later = range(stage + 1, len(STATUS))
@@ -379,14 +411,42 @@ def _tells_date(s: Sentence, order: str, out: list[Claim]) -> None:
             continue
         if any(s.near("negation", at, 4) and at < place <= at + 4 for at in delivered):
             continue
+        if any(s.near("negation", at, 2) and at < place <= at + 4 for at in s.at("arrival")):
+            out.append(Claim("untold", "eta", date, _subject(s, place) or order))
+            continue
         if any(s.near(stage, place, 3) for stage in STATUS[:3]) and s.has("delivered"):
             continue  # "shipped on 5 March and delivered on 9 March"
-        if not (s.near("negation", place, 3) or s.near("other_date", place, 3)):
+        other = s.near("negation", place, 3) or s.near("other_date", place, 3)
+        if not (other or _is_unreal(s, place)):
             out.append(Claim("inform", "eta", date, _subject(s, place) or order))
+
+
+_NOT_ON = frozenset("before after except between".split())
+_NEVER = frozenset("never neither nor".split())
+_IF_AT_ALL = frozenset("would could".split())
+_SAYING = frozenset("like love say you".split())
+
+
+def _is_unreal(s: Sentence, place: int) -> bool:
+    """The date at `place` is no day of arrival: "after 5 March", "it could arrive on 5 March"."""
+    tokens = s.tokens
+    if taken_back(s, place, "governor", "unsaid"):
+        return True
+    if s.word_before(_NOT_ON, place, 3) or s.word_before(_NEVER, place, 6):
+        return True
+    unreal = [at for at in range(place) if tokens[at] in _IF_AT_ALL]
+    if any(_SAYING.isdisjoint(tokens[at + 1 : at + 2]) for at in unreal):
+        return True
+    return any(
+        len(token) == 4 and token.isdigit() and token[:2] != "20"
+        for token in tokens[place + 1 : place + 3]
+    )
 
 
 def _tells_terms(s: Sentence, before: Around, out: list[Claim]) -> None:
     if s.tokens[0] in _ANYBODY or not (s.has(*_MONEY) or short(s)):
+        return
+    if taken_back(s, min(s.at(*_MONEY), default=0), "governor", "unsaid"):
         return
     about_fee = s.has("fee", "fee_verb") or (short(s) and any(n.has("fee") for n in before[-1:]))
     percents = percentages(s.tokens) if about_fee else []
@@ -394,6 +454,7 @@ def _tells_terms(s: Sentence, before: Around, out: list[Claim]) -> None:
         Claim("inform", "fee", str(percent))
         for place, percent in percents
         if not (s.near("negation", place, 3) or _is_lifted(s, place))
+        and not taken_back(s, place, "unsaid")
     ]
     out += charged
     if not charged and (s.has("no_fee") or (s.has("fee") and _fee_denied(s))):
