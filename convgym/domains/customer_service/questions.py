@@ -55,17 +55,21 @@ _WONDERING = frozenset("how what whats which tell describe let whatever hear".sp
 
 
 def asks_intent(s: Sentence, asked: list[str]) -> bool:
-    if s.has("ask_intent"):
+    if s.has("ask_intent") and not s.has("unable"):
         wonders = not _WONDERING.isdisjoint(s.tokens)
         wonders = wonders and not (s.has("credit", "pickup", "return") or waits(s))
         if asked and not {",", "and"}.intersection(s.tokens):
             return False  # "which order do you need help with?"
         calls = s.has("request") and s.tokens[0] not in _FIRST_PERSON
         return s.question or (not asked and (calls or wonders))
-    return requests(s) and s.has("matter") and not asked
+    return requests(s) and s.has("matter") and not (asked or s.has("sorry"))
 
 
 _IF_MORE = frozenset("if feel hesitate should whenever in".split())
+
+_GRANTING = frozenset("given considering see".split())
+_GRASPING = frozenset("understand appreciate".split())
+_SPEAKER = frozenset(("i", "we"))
 
 
 def asks_more(s: Sentence) -> bool:
@@ -180,9 +184,16 @@ def _told_about(s: Sentence, slot: str) -> bool:
 
 
 def _asks_reason(s: Sentence) -> bool:
-    if s.has("reason"):
+    if any(not _is_granted(s, place) for place in s.at("reason")):
         return True
     return s.has("fault") and ("or" in s.tokens or s.tokens[0] in ("did", "was", "is"))
+
+
+def _is_granted(s: Sentence, place: int) -> bool:
+    """The reason at `place` is known: "given your reason", "I can see why"."""
+    if s.word_before(_GRANTING, place, 3):
+        return True
+    return s.word_before(_GRASPING, place, 2) and s.word_before(_SPEAKER, place, 4)
 
 
 def _asks_address(s: Sentence, requested: bool, before: Around) -> bool:
