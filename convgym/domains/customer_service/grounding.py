@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from convgym.domains.customer_service import cells
+from convgym.domains.customer_service.reports import ELSEWHERE
 from convgym.domains.customer_service.rules import ADDRESS, CANCEL, DENIALS, OFFERS
 from convgym.domains.customer_service.tasks import Task
 from convgym.domains.customer_service.tools import RIGHT, STATED_WRONG, UNSTATED
@@ -43,6 +44,8 @@ from convgym.domains.customer_service.vocabulary import (
 from convgym.domains.customer_service.world import (
     ORDERS_EACH,
     REASONS,
+    STREETS,
+    TOWNS,
     World,
     date_text,
 )
@@ -233,7 +236,7 @@ def _ground_claim(shop: World, episode: Episode, claim: Claim) -> Said | None:
     if act == "confirm":
         pointer = _order_meant(shop, episode, claim.order)
         if slot == "address":
-            meant = bool(claim.value) and _is_address_meant(shop, episode, claim)
+            meant = bool(claim.value) and _is_address_meant(shop, episode, claim.value)
         else:
             meant = claim.value in ("", "0", str(episode.desk.parameters["fee"]))
         claimed = acts.KNOWN if meant else acts.FALSE
@@ -245,6 +248,9 @@ def _ground_claim(shop: World, episode: Episode, claim: Claim) -> Said | None:
             if _pointer(shop, episode, claim.order) != episode.task.pointer:
                 return None  # of another order
         reason = _too_late_for(episode) if slot == LATE else slot
+        done = _WRITE_AGAINST.get(reason, -1)
+        if done >= 0 and any(episode.belief[cell] for cell in cells.WRITTEN[done]):
+            return None  # what has been done is not refused: "it is off and will not be sent"
         return Said(acts.DENY, DENIALS.index(reason)) if reason else None
     if act == "offer":
         return Said(acts.OFFER, OFFERS.index(slot))
@@ -253,15 +259,27 @@ def _ground_claim(shop: World, episode: Episode, claim: Claim) -> Said | None:
     if claim.order:
         pointer = _pointer(shop, episode, claim.order)
         written = written[pointer : pointer + 1] if pointer >= 0 else []
-    true = any(written) and _is_address_meant(shop, episode, claim)
+    # What follows the street in a report may be anything; only another town makes it false.
+    place = " ".join(word for word in claim.value.split() if slot != "address" or _is_place(word))
+    true = any(written) and _is_address_meant(shop, episode, place)
     return Said(acts.REPORT_DONE, claim=acts.KNOWN if true else acts.FALSE)
 
 
-def _is_address_meant(shop: World, episode: Episode, claim: Claim) -> bool:
-    """Whether the place that a claim names, if it names one, is the one the customer wants."""
-    named = _plain(claim.value).split()
-    wanted = _plain(shop.address(episode.task.customer)).split()
-    return claim.slot != "address" or named == wanted[: len(named)]
+def _is_address_meant(shop: World, episode: Episode, place: str) -> bool:
+    """Whether the place that is named, if one is, is the one the customer wants."""
+    named = _plain(place).split()
+    return named == _plain(shop.address(episode.task.customer)).split()[: len(named)]
+
+
+_WRITE_AGAINST = {
+    "not_cancellable": WRITES.index("cancel"),
+    "already_shipped": WRITES.index("address"),
+}
+_PLACES = frozenset(" ".join((*STREETS, *TOWNS, ELSEWHERE)).lower().split())
+
+
+def _is_place(word: str) -> bool:
+    return word in _PLACES or word.isdigit()
 
 
 def _too_late_for(episode: Episode) -> str:

@@ -59,7 +59,7 @@ _AFTER = frozenset(
     "good great fine set over immediately straight y all check and of a".split()
 )
 """Words that go on after a place and are no part of it."""
-_ELSE = "elsewhere"
+ELSEWHERE = "elsewhere"
 """A place that is none: "somewhere in Siberia"; nobody wants it."""
 _OLD_WORDS = frozenset("the your you yours it its this that what one where new reflect be".split())
 
@@ -68,12 +68,12 @@ def place_told(s: Sentence) -> str:
     """The place of `place_named` with the town that follows it; "elsewhere" where it is not one."""
     named = place_named(s)
     if not named:
-        return _ELSE if _is_elsewhere(s) else ""
+        return ELSEWHERE if _is_elsewhere(s) else ""
     street, tokens = named.split(), s.tokens
     begin = next(at for at in range(len(tokens)) if tokens[at : at + len(street)] == street)
     end = begin + len(street)
     if s.word_before(_FROM, begin, 1) or _is_one_of_two(tokens[end : end + 3]):
-        return _ELSE
+        return ELSEWHERE
     return " ".join((named, *_town(tokens[end:])))
 
 

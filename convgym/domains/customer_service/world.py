@@ -76,7 +76,7 @@ _LAST = (
     "Novak Olsen Patel Quist Rossi Silva Turner Usher Vogel Walsh Xu Young Zimmer Archer "
     "Brooks Cohen Dalton Ellis Foster"
 ).split()
-_STREETS = (
+STREETS = (
     "Maple Street",
     "Oak Avenue",
     "Station Road",
@@ -86,7 +86,7 @@ _STREETS = (
     "Park Road",
     "Garden Close",
 )
-_TOWNS = ("Ashford", "Brighton", "Camden", "Derby", "Exeter", "Falmouth", "Grantham", "Hereford")
+TOWNS = ("Ashford", "Brighton", "Camden", "Derby", "Exeter", "Falmouth", "Grantham", "Hereford")
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ class World:
     def address(self, customer: int) -> str:
         """Where the customer would like parcels to go from now on."""
         return (
-            f"{self.new_number[customer]} {_STREETS[self.new_street[customer]]}, "
-            f"{_TOWNS[self.new_town[customer]]}"
+            f"{self.new_number[customer]} {STREETS[self.new_street[customer]]}, "
+            f"{TOWNS[self.new_town[customer]]}"
         )
 
     def order_id(self, order: int) -> str:
@@ -231,9 +231,9 @@ def world() -> World:
         last=column(customers, 11, len(_LAST)).tolist(),
         number=customers.astype(np.int64).tolist(),
         postcode=(10000 + column(customers, 12, 90000)).tolist(),
-        new_street=column(customers, 13, len(_STREETS)).tolist(),
+        new_street=column(customers, 13, len(STREETS)).tolist(),
         new_number=(1 + column(customers, 14, 180)).tolist(),
-        new_town=column(customers, 15, len(_TOWNS)).tolist(),
+        new_town=column(customers, 15, len(TOWNS)).tolist(),
         item=item.tolist(),
         amount=amount.tolist(),
         stage=stage.tolist(),
