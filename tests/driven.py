@@ -84,3 +84,16 @@ def rollout(env, policy, seed, **options):
         action, _ = policy.predict(steps[-1][0], action_masks=steps[-1][4]["action_mask"])
         steps.append(env.step(action))
     return steps
+
+
+def talked(env, replies, seed=3):
+    """(messages, infos) of a reset and as many replies as the episode lasts."""
+    observation, info = env.reset(seed=seed)
+    said, infos, over = [observation], [info], False
+    for reply in replies:
+        if not over:
+            observation, _, terminated, truncated, info = env.step(reply)
+            over = terminated or truncated
+            said.append(observation)
+            infos.append(info)
+    return said, infos

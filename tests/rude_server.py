@@ -8,7 +8,8 @@ It remembers what it was asked, and how many requests it was answering at the sa
 
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from local_server import LocalServer, QuietHandler
 
 KEY = "sk-very-secret-42"
 """A key that nothing may show; rude replies repeat it."""
@@ -49,46 +50,18 @@ RAW = {
 }
 
 
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 256
-
+class Server(LocalServer):
     def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.mood, self.lock = "normal", threading.Lock()
         self.now = self.most = self.connections = 0
-        self.requests, self.stop = [], threading.Event()
-
-    def handle_error(self, request, client_address):
-        """Say nothing: half of these tests hang up."""
-
-    def __enter__(self):
-        self.thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.stop.set()
-        self.shutdown()
-        self.server_close()
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_port}/v1"
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1
-
+class Handler(QuietHandler):
     def setup(self):
         super().setup()
         with self.server.lock:
             self.server.connections += 1
-
-    def log_message(self, *_):
-        """Keep the tests' output clean."""
 
     def do_GET(self):
         self.send(200, reply("followed the redirect"))

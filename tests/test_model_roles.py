@@ -3,7 +3,7 @@
 import gymnasium as gym
 import pytest
 from chat_server import ChatServer
-from driven import every_id
+from driven import every_id, talked
 from tiny_model import templated_model
 
 from convgym.conversation import Conversation, Message
@@ -21,25 +21,12 @@ def network():
     return templated_model(8192)
 
 
-def played(env, replies, seed=3):
-    """(messages, infos) of a short conversation."""
-    observation, info = env.reset(seed=seed)
-    said, infos, over = [observation], [info], False
-    for reply in replies:
-        if not over:
-            observation, _, terminated, truncated, info = env.step(reply)
-            over = terminated or truncated
-            said.append(observation)
-            infos.append(info)
-    return said, infos
-
-
 @every_id
 def test_a_local_writer_that_babbles_is_never_heard(environment_id, network):
     writer = LanguageModelWriter(*network, max_tokens=24)
     env = gym.make(environment_id, realism=1.0, writer=writer)
-    said, infos = played(env, ["May I have your email?", "Which order is it?"])
-    drafted, _ = played(gym.make(environment_id, realism=0.5), ["May I have your email?",
+    said, infos = talked(env, ["May I have your email?", "Which order is it?"])
+    drafted, _ = talked(gym.make(environment_id, realism=0.5), ["May I have your email?",
                                                                 "Which order is it?"])
     assert said == drafted
     assert {info["wording"] for info in infos} == {"fallback"}
@@ -50,7 +37,7 @@ def test_a_local_writer_that_babbles_is_never_heard(environment_id, network):
 def test_a_local_user_repeats_itself_from_a_seed(environment_id, network):
     def conversation():
         model = LocalModel(*network, max_tokens=16, temperature=1.0)
-        return played(gym.make(environment_id, user=model, max_turns=3), ["Hello!", "Yes?"])
+        return talked(gym.make(environment_id, user=model, max_turns=3), ["Hello!", "Yes?"])
 
     (one, infos), (two, _) = conversation(), conversation()
     assert one == two
@@ -61,7 +48,7 @@ def test_a_local_user_repeats_itself_from_a_seed(environment_id, network):
 def test_an_endpoint_user_that_fails_ends_its_episode(environment_id):
     with ChatServer("broken") as server:
         user = EndpointModel(server.url, "m", retries=0)
-        _, infos = played(gym.make(environment_id, user=user), ["Hello!"])
+        _, infos = talked(gym.make(environment_id, user=user), ["Hello!"])
         user.close()
     assert infos[-1]["failure_reason"] == "user_failed: http 500"
 

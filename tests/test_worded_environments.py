@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from chat_server import ChatServer
-from driven import every_id
+from driven import every_id, talked
 from gymnasium.vector import SyncVectorEnv
 
 from convgym.envs.conversation_env import WRITER_FAILED
@@ -49,17 +49,8 @@ class Batched:
 
 
 def words(environment_id, seed=3, steps=REPLIES, **keywords):
-    """(messages, infos, end) of a short conversation."""
-    env = gym.make(environment_id, **keywords)
-    observation, info = env.reset(seed=seed)
-    said, infos, over = [observation], [info], False
-    for reply in steps:
-        if not over:
-            observation, _, terminated, truncated, info = env.step(reply)
-            over = terminated or truncated
-            said.append(observation)
-            infos.append(info)
-    return said, infos
+    """(messages, infos) of a short conversation."""
+    return talked(gym.make(environment_id, **keywords), steps, seed)
 
 
 @every_id
