@@ -4,6 +4,7 @@ import io
 import json
 from contextlib import redirect_stdout
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from driven import (
@@ -24,6 +25,7 @@ from convgym.engine.episode import Episode
 from convgym.engine.keys import POLICY, below, draw
 from convgym.engine.tasks import SPLITS
 from convgym.envs.conversation_env import REWARDS
+from convgym.errors import InvalidConfiguration
 from convgym.users.agenda import AgendaUser
 from convgym.users.persona import BUILT_IN, TRAITS, draw_levels
 
@@ -298,3 +300,31 @@ def test_the_kind_of_reward_changes_nothing_else(environment_id):
 
     first, *others = (list(without_reward(run)) for run in runs)
     assert all(other == first for other in others)
+
+
+class Always:
+    """A reranker that takes whatever is unread for a question for the e-mail."""
+
+    def propose(self, text):
+        return ("ask(email)", "deny(final_sale)")
+
+
+@every_id
+def test_a_reranker_is_asked_about_what_is_not_read(environment_id):
+    unread = "Blubb bla blubb."
+    for reranker, acts in ((None, "ask_back"), (True, "ask_back"), (Always(), "inform_email")):
+        env = gym.make(
+            environment_id, reranker=reranker, persona={"scepticism": 0.0, "accuracy": 1.0}
+        )
+        env.reset(seed=1)
+        info = env.step(unread)[4]
+        assert f'"{acts}"' in info["user_acts"]
+        assert "deny" not in str(env.unwrapped._episode.ledger), "it proposes nothing that weighs"
+    garbled = "Cold you plaese tell me teh email adress that is regsitered on your custmer acount?"
+    assert env.unwrapped._domain.own_reranker().propose(garbled) == ("ask(email)",)
+
+
+@every_id
+def test_what_is_no_reranker_is_refused(environment_id):
+    with pytest.raises(InvalidConfiguration, match="nor has it propose"):
+        gym.make(environment_id, reranker="hashed")

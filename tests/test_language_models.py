@@ -262,5 +262,5 @@ def test_a_model_without_a_tokenizer_is_refused():
 
 
 def test_a_folder_without_a_model_is_refused_or_names_the_extra(tmp_path):
-    with pytest.raises(ConvGymError, match=r"cannot load a language model|convgym\[llm\]"):
+    with pytest.raises(ConvGymError, match=r"cannot load a language model|convgym\[writer\]"):
         LocalModel(tmp_path)

@@ -103,6 +103,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         randomizer: Any = None,
         user: Any = None,
         phrases: str = "train",
+        reranker: Any = None,
         reward: str = "success",
         discount: float = 1.0,
         max_turns: int = 30,
@@ -129,6 +130,12 @@ class ConversationEnv(gym.Env[Any, Any]):
         self.render_mode = render_mode
 
         self._domain = domain = self.make_domain()
+        if reranker is not None and reranker is not True and not hasattr(reranker, "propose"):
+            raise InvalidConfiguration(
+                f"reranker={reranker!r} is neither True, for the built-in one, nor has it propose("
+                "text); see convgym.language.reranker"
+            )
+        domain.reranker = domain.own_reranker() if reranker is True else reranker
         self._setup = EpisodeSetup().overridden(
             {
                 "task_id": task_id,

@@ -95,6 +95,7 @@ class CustomerServiceEnv(ConversationEnv):
 that plays the customer, in text mode: a `ChatModel`, `{"kind": "endpoint", "url": ..., \
 "model": ...}` or `{"kind": "local", "model": ...}` |
     | `phrases` | `"train"` | the customer's wordings: `"train"` or `"held_out"` |
+    | `reranker` | None | True, or an object with `propose(text)`: a second look at unread replies |
     | `reward` | `"success"` | see above |
     | `discount` | 1.0 | γ of the milestones' shaping; the learner's |
     | `max_turns` | 30 | agent turns, 2 to 200 |

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from convgym.domains.customer_service import cells, grounding, hearing, rules, wording
+from convgym.domains.customer_service.paraphrases import own_reranker
 from convgym.domains.customer_service.records import (
     DeskState,
     difference,
@@ -31,7 +32,7 @@ from convgym.domains.customer_service.tasks import (
     table,
 )
 from convgym.domains.customer_service.tools import ShopTools
-from convgym.domains.customer_service.understanding import Claim
+from convgym.domains.customer_service.understanding import Claim, Reranker
 from convgym.domains.customer_service.user_understanding import user_tagger
 from convgym.domains.customer_service.vocabulary import (
     ACTIONS,
@@ -81,6 +82,9 @@ class CustomerServiceDesk:
     tools = grounding.TOOLS_JSON
     utterances = grounding.UTTERANCES
     topics = rules.WORKFLOWS
+
+    reranker: Reranker | None = None
+    """Asked about replies in which nothing was read; None: they stay unread."""
 
     def __init__(self) -> None:
         self.shop: World = world()
@@ -147,7 +151,7 @@ class CustomerServiceDesk:
 
     def understand(self, episode: Episode, text: str) -> AgentTurn:
         """The agent turn that a reply in free text stands for."""
-        return grounding.understand(text)
+        return grounding.understand(text, self.reranker)
 
     # -- what the engine asks for ------------------------------------------------------------------
 
@@ -231,6 +235,10 @@ class CustomerServiceDesk:
     def user_voices(self) -> dict[str, Voice]:
         """The customer's wordings by part."""
         return wording.user_voices()
+
+    def own_reranker(self) -> Reranker:
+        """A reranker over the desk's own wordings."""
+        return own_reranker()
 
     def user_tagger(self) -> ActTagger:
         """What reads a customer's words, of a person or a model, as acts."""
