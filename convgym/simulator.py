@@ -87,9 +87,16 @@ class SimulatorConfig:
             )
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         keywords = {k: v for k, v in given.items() if k not in ("env_id", "seed")}
-        return gym.make(
-            self.env_id, disable_env_checker=True, observation="dict", action="text", **keywords
-        )
+        try:
+            return gym.make(
+                self.env_id, disable_env_checker=True, observation="dict", action="text", **keywords
+            )
+        except TypeError as error:
+            if isinstance(error, InvalidConfiguration):
+                raise
+            raise InvalidConfiguration(
+                f"{self.env_id!r} is no environment of conversations; there are {', '.join(known)}"
+            ) from error
 
 
 # -- whole conversations ---------------------------------------------------------------------------

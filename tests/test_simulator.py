@@ -223,3 +223,8 @@ def test_an_ended_conversation_says_so_and_begins_again():
 def test_unknown_settings_are_refused():
     with pytest.raises(InvalidConfiguration, match="no 'mood'"):
         UserSimulator(mood="good")
+
+
+def test_an_environment_of_something_else_is_one_sentence():
+    with pytest.raises(InvalidConfiguration, match="is no environment of conversations"):
+        SimulatorConfig(env_id="CartPole-v1").make()
