@@ -516,7 +516,9 @@ class ConversationEnv(gym.Env[Any, Any]):
             "action_mask": self.action_masks(),
             "cost_characters": characters,
             "success": success,
-            "reward_terms": json.dumps({k: round(v, 9) for k, v in terms.items()}),
+            "reward_terms": json.dumps({k: round(v, 9) for k, v in terms.items()})
+            if terms
+            else "{}",
             "failure_reason": self._failure(episode, success) if ended else "",
             "oracle_length": episode.task.oracle_length if ended else 0,
         }

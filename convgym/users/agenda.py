@@ -214,7 +214,8 @@ class AgendaUser:
         bother_before, content_before = state.bother, state.satisfied
         question, waited, promised = state.question, state.waiting, state.promised
         # What is explained in a reply needs no asking, wherever in the reply it stands.
-        heard = sorted(dict.fromkeys(heard), key=lambda act: act.kind != acts.EXPLAIN)
+        if len(heard) > 1:
+            heard = sorted(dict.fromkeys(heard), key=lambda act: act.kind != acts.EXPLAIN)
         heard = heard or [Heard(acts.UNCLEAR)]
         self._wait(episode, state, heard)
         self._come_back(episode, state, out)
