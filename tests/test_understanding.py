@@ -499,3 +499,19 @@ def test_a_question_that_hangs_on_a_statement_is_read_apart():
     assert statement.leads and not statement.question and question.question
     (whole,) = lexicon.read("I have now looked at your order, is that right?")
     assert whole.question
+
+
+@pytest.mark.parametrize(
+    ("text", "acts"),
+    [
+        ("Could you please tell me your full name?", ["who"]),
+        ("With whom am I speaking?", ["who"]),
+        ("May I have your name and email address?", ["ask"]),
+        ("What is the name of the item?", ["ask"]),
+        ("I have your name as Anna.", []),
+        ("How are you today?", ["chat"]),
+        ("Hello! How are you doing?", ["greet"]),
+    ],
+)
+def test_ordinary_talk_is_not_asked_back(text, acts):
+    assert [claim.act for claim in read_speech(text)] == acts

@@ -23,6 +23,7 @@ from convgym.domains.customer_service.understanding import (
     read_speech,
 )
 from convgym.domains.customer_service.vocabulary import (
+    EMAIL,
     END_CONVERSATION,
     FACT_CHANNEL,
     FACT_ETA,
@@ -231,6 +232,8 @@ def _ground_claim(shop: World, episode: Episode, claim: Claim) -> Said | None:
         return Said(acts.ASK_MORE)
     if act == "ask":
         return Said(acts.ASK, SLOTS.index(slot))
+    if act == "who":
+        return Said(acts.ASK, EMAIL)  # customers say who they are by their account
     if act == "inform":
         return _ground_fact(shop, episode, claim)
     if act == "confirm":

@@ -85,6 +85,19 @@ def asks_more(s: Sentence) -> bool:
     return not _IF_MORE.isdisjoint(s.tokens)
 
 
+def asks_name(s: Sentence) -> bool:
+    """"May I have your full name?", but not the name of an item."""
+    if not requests(s) or s.has("order_noun", "order_slot", "email", "unable", "return"):
+        return False
+    places = [at for at, token in enumerate(s.tokens) if token in ("name", "names")]
+    return any(s.word_before(_YOURS, place, 4) for place in places) or (
+        s.question and "whom" in s.tokens
+    )
+
+
+_YOURS = frozenset(("your", "the"))
+
+
 def requests(s: Sentence) -> bool:
     return s.question or s.has("request")
 

@@ -31,6 +31,7 @@ from convgym.domains.customer_service.questions import (
     asks,
     asks_intent,
     asks_more,
+    asks_name,
     asks_which_matter,
     confirms,
     is_listed,
@@ -69,7 +70,7 @@ _AGAINST = {
     "address": ("already_shipped", LATE),
 }
 """The refusals that a question for a yes to that write contradicts."""
-UNLABELLED = ("jargon", "chat", "locate")
+UNLABELLED = ("jargon", "chat", "locate", "who")
 """Acts that labelled replies leave out."""
 HARMLESS = frozenset(
     "greet ask_intent apologise wait close explain ask(email) ask(postcode) ask(order) "
@@ -261,6 +262,8 @@ def _read_sentence(
         asking and "," not in s.tokens[: s.at("wait")[0]] and s.at("wait")[0] > 5
     ):
         out.append(Claim("wait"))
+    if not matter and asks_name(s):
+        matter.append(Claim("who"))
     out += matter
     if s.has("sorry") and not _leads_into_no(s, after, out[began:]):
         out.append(Claim("apologise"))
