@@ -22,19 +22,18 @@ from convgym.language.writing import WriteRequest, Written, write_all
 from convgym.spaces import sanitize
 from convgym.users.persona import Levels, Persona, own_style, persona_of_levels
 
-
-def _heard(said: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """What the customer has heard: of the agent's replies the speech alone."""
-    heard = [(who, parse_reply(text).speech if who == "Agent" else text) for who, text in said]
-    return [(who, text) for who, text in heard if text]
-
-
 MESSAGE_LENGTH = 1024
 """Characters of a written turn; more is no turn of a customer."""
 FALLBACK = "fallback"
 _SEED = 910
 """Number of the draw that a turn's writer is seeded with."""
 _MOST_HISTORY = 12
+
+
+def _heard(said: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """What the customer has heard: of the agent's replies the speech alone."""
+    heard = [(who, parse_reply(text).speech if who == "Agent" else text) for who, text in said]
+    return [(who, text) for who, text in heard if text]
 
 
 class UserWords:
