@@ -1,5 +1,6 @@
 """Environments under test, made and driven: shared by the tests of every registered id."""
 
+import json
 from pathlib import Path
 
 import gymnasium as gym
@@ -97,3 +98,7 @@ def talked(env, replies, seed=3):
             said.append(observation)
             infos.append(info)
     return said, infos
+
+
+def hidden(info):
+    return json.loads(info["privileged"])

@@ -6,7 +6,7 @@ from collections import Counter
 import gymnasium as gym
 import numpy as np
 import pytest
-from driven import every_id, make, plain
+from driven import every_id, hidden, make, plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,10 +21,8 @@ from convgym.randomization import (
     AdaptiveRanges,
     DomainRandomizer,
     PersonaGenerator,
-    Scenario,
-    ScenarioGenerator,
 )
-from convgym.users.persona import BUILT_IN, EASY_ENDS, TRAITS, Persona, draw_levels, persona_of
+from convgym.users.persona import BUILT_IN, EASY_ENDS, TRAITS, Persona, draw_levels
 
 TOPICS = rules.WORKFLOWS
 DRAWS = [draw(7, USER, k, 3) for k in range(2000)]
@@ -342,10 +340,6 @@ def test_sampling_by_hand_repeats_and_leaves_the_running_episode_alone():
 # -- environments ----------------------------------------------------------------------------------
 
 
-def hidden(info):
-    return json.loads(info["privileged"])
-
-
 def played(env, episodes, seed=4, length=3):
     """`info` of each reset, with some steps of talk in between."""
     infos = [env.reset(seed=seed)[1]]
@@ -523,98 +517,3 @@ def test_the_wrapper_says_where_it_stands_and_can_be_made_again(environment_id):
         assert plain(again.reset(seed=1)[1]) == plain(
             wrapped(environment_id, CURRICULUM).reset(seed=1)[1]
         )
-
-
-# -- scenarios -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("split", SPLITS)
-def test_a_scenario_is_a_record(split):
-    generator = ScenarioGenerator(split=split, seed=2)
-    rows = table(split)
-    for _ in range(30):
-        scenario = generator.generate()
-        record = json.loads(json.dumps(scenario.to_dict()))
-        assert set(record) == {
-            "id",
-            "topic",
-            "context",
-            "user_messages",
-            "expected_resolution",
-            "difficulty",
-            "persona",
-            "metadata",
-        }
-        task_id, _, seed = record["id"].partition("/")
-        number = int(task_id.removeprefix(f"{split}-"))
-        assert int(seed) >= 0
-        assert record["topic"] == TOPICS[rows.topic[number]]
-        assert record["context"].endswith(".") and record["expected_resolution"].endswith(".")
-        assert len(record["user_messages"]) == 1 and record["user_messages"][0]
-        assert 0.0 <= record["difficulty"] <= 1.0
-        assert record["metadata"]["domain"] == "customer-service"
-        assert (record["metadata"]["split"], record["metadata"]["tasks"]) == (split, SPLITS[split])
-        assert persona_of(record["persona"]).to_dict() == record["persona"]
-
-
-def test_scenarios_repeat_from_a_seed():
-    def some(seed):
-        generator = ScenarioGenerator(seed=seed)
-        return [generator.generate().to_dict() for _ in range(10)]
-
-    assert some(1) == some(1)
-    assert not {s["id"] for s in some(1)} & {s["id"] for s in some(2)}
-    assert len({s["id"] for s in some(1)}) == 10
-
-
-def test_what_is_asked_for_is_what_comes():
-    generator = ScenarioGenerator()
-    for topic in TOPICS:
-        assert all(generator.generate(topic=topic).topic == topic for _ in range(10))
-    means, patience = [], []
-    for difficulty in (0.0, 0.5, 1.0):
-        found = [generator.generate(difficulty=difficulty, key=child(8, k)) for k in range(150)]
-        means.append(np.mean([scenario.difficulty for scenario in found]))
-        patience.append(np.mean([scenario.persona["patience"] for scenario in found]))
-    assert means == sorted(means) and means[-1] > means[0]
-    assert patience == sorted(patience, reverse=True)
-    critic = generator.generate(persona="skeptical_critic")
-    assert critic.persona == BUILT_IN["skeptical_critic"].to_dict()
-    recorded = generator.record("test-17", "patient_expert", 5)
-    assert recorded.id == "test-17/5" and recorded.metadata["split"] == "test"
-    assert recorded == ScenarioGenerator(split="test").record("test-17", "patient_expert", 5)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"topic": "taxes"}, {"difficulty": 1.5}, {"difficulty": "hard"}, {"persona": "nobody"}],
-    ids=str,
-)
-def test_what_no_scenario_has_is_refused(wrong):
-    (value,) = wrong.values()
-    with pytest.raises(InvalidConfiguration, match=str(value)):
-        ScenarioGenerator().generate(**wrong)
-    with pytest.raises(InvalidConfiguration, match="holiday"):
-        ScenarioGenerator(split="holiday")
-
-
-@every_id
-@pytest.mark.parametrize("split", SPLITS)
-def test_an_environment_replays_a_scenario(environment_id, split):
-    env = make(environment_id, privileged=True)
-    generator = ScenarioGenerator(split=split, seed=11)
-    for number in range(40):
-        scenario = generator.generate(difficulty=(None, 0.0, 0.8)[number % 3])
-        observation, info = env.reset(seed=number, options=scenario.options())
-        assert observation == scenario.user_messages[0]
-        assert info["task_id"] == scenario.id.partition("/")[0]
-        assert hidden(info)["workflow"] == scenario.topic
-        levels = dict(zip(TRAITS, persona_of(scenario.persona).levels, strict=True))
-        assert hidden(info)["persona"] == levels
-        assert hidden(info)["order"] in scenario.context
-
-
-def test_a_scenario_is_replayed_from_its_record():
-    scenario = ScenarioGenerator(seed=1).generate()
-    read = Scenario(**json.loads(json.dumps(scenario.to_dict())))
-    assert read.options() == scenario.options()
