@@ -74,7 +74,7 @@ def test_the_search_would_notice_a_leak(monkeypatch):
     assert search.search(8)["inform_postcode"] > 0
 
 
-@pytest.mark.parametrize(("file", "macro_f1"), [("replies_held_out.jsonl", 0.90)])
+@pytest.mark.parametrize(("file", "macro_f1"), [("replies_held_out.jsonl", 0.90), ("replies_third_author.jsonl", 0.90)])
 def test_replies_nobody_tuned_on_are_understood(file, macro_f1):
     evaluation = script("eval_understanding")
     rows = evaluation.labelled(DATA / file)
