@@ -74,12 +74,12 @@ def test_the_search_would_notice_a_leak(monkeypatch):
     assert search.search(8)["inform_postcode"] > 0
 
 
-@pytest.mark.parametrize(("file", "macro_f1"), [("replies_held_out.jsonl", 0.90), ("replies_third_author.jsonl", 0.90)])
-def test_replies_nobody_tuned_on_are_understood(file, macro_f1):
+@pytest.mark.parametrize("file", ["replies_held_out.jsonl", "replies_third_author.jsonl"])
+def test_replies_nobody_tuned_on_are_understood(file):
     evaluation = script("eval_understanding")
     rows = evaluation.labelled(DATA / file)
     assert len(rows) > 200
     scored, _ = evaluation.macro_f1(evaluation.scores(rows))
-    assert scored >= macro_f1
+    assert scored >= 0.90
     silent, meant = evaluation.abstained_share(rows)
     assert silent <= 0.10 * meant
