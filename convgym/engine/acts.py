@@ -28,7 +28,11 @@ from typing import Any, NamedTuple
     EXPLAIN,
     PROMISE,
     JARGON,
-) = range(15)
+    CHECK,
+    INSTRUCT,
+    RECOMMEND,
+    QUOTE,
+) = range(19)
 FIRST_TOOL = 20
 """Kinds from here on are the domain's tools."""
 
@@ -41,10 +45,9 @@ KNOWN, TRUE, FALSE, UNSUPPORTED = range(4)
     DOUBTFUL,
     OTHER_OBJECT,
     OTHER_REQUEST,
-    FEE_UNKNOWN,
-    CHANNEL_UNKNOWN,
+    TERM_UNKNOWN,
     WRONG,
-) = range(7)
+) = range(6)
 
 
 class Said(NamedTuple):
@@ -96,6 +99,7 @@ class Heard(NamedTuple):
     kind: int
     argument: int = 0
     pointer: int = -1
+    """The object it speaks of; where a TERM_UNKNOWN keeps the user from a yes, that term."""
     verdict: int = FINE
 
 
@@ -112,3 +116,5 @@ class UserTurn(NamedTuple):
     """Its words, of a user that brings its own; empty where they are made from the acts."""
     error: str = ""
     """Why there is no turn, of a user that can fail; it ends the episode as truncated."""
+    about: int = 0
+    """Which of the user's requests its values belong to."""

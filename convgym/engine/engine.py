@@ -4,13 +4,16 @@
     turn.said   ──► Desk.hear   truth-tags and weighs it ──► User.answer ──► Desk.note_user
     a call that ends the conversation comes last: what is said with it is heard
 
+    apply = take (the agent's half) ─► User.answer ─► settle (the user's half and the end);
+    who brings the user's turns from elsewhere uses the halves
+
 No clock, no I/O, no generator: the same episode and the same turn give the same answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from convgym.engine.acts import AgentTurn, Heard, UserTurn
 from convgym.engine.episode import Episode
@@ -51,6 +54,17 @@ class User(Protocol):
         """The turn after the agent has spoken."""
 
 
+class Taken(NamedTuple):
+    """An agent turn as far as it got before the user answers."""
+
+    results: tuple[str, ...]
+    """What the agent's calls returned."""
+    heard: tuple[Heard, ...] | None
+    """What the user hears, and answers; None where the agent keeps the floor."""
+    last: tuple[Any, ...]
+    """The call that leaves the conversation, which waits for the answer; empty or one."""
+
+
 class Engine:
     """Runs episodes of one domain with one kind of user."""
 
@@ -61,11 +75,21 @@ class Engine:
 
     def open(self, episode: Episode) -> None:
         """Let the user speak first."""
-        episode.user_turn = self.user.open(episode)
-        self.desk.note_user(episode, episode.user_turn)
+        self.opened(episode, self.user.open(episode))
+
+    def opened(self, episode: Episode, turn: UserTurn) -> None:
+        """Take the user's first turn, whoever made it."""
+        episode.user_turn = turn
+        self.desk.note_user(episode, turn)
 
     def apply(self, episode: Episode, turn: AgentTurn) -> None:
         """Advance `episode` by one agent turn; it must not have ended."""
+        taken = self.take(episode, turn)
+        answer = None if taken.heard is None else self.user.answer(episode, taken.heard)
+        self.settle(episode, taken, answer)
+
+    def take(self, episode: Episode, turn: AgentTurn) -> Taken:
+        """The agent's half: its calls run, its speech is weighed; the user has not answered yet."""
         episode.turn += 1
         episode.user_turn = None
         results = []
@@ -77,17 +101,24 @@ class Engine:
         for call in turn.calls:
             if call not in last:
                 results.append(self.desk.call(episode, call))
+        heard = None
         if turn.speaks:
             episode.reply = turn.text
-            heard = self.desk.hear(episode, turn.said)
-            episode.user_turn = answer = self.user.answer(episode, heard)
+            heard = tuple(self.desk.hear(episode, turn.said))
+        return Taken(tuple(results), heard, tuple(last[:1]))
+
+    def settle(self, episode: Episode, taken: Taken, answer: UserTurn | None) -> None:
+        """The rest: `answer` if the user had the floor, then what ends the conversation."""
+        results = [*taken.results]
+        if answer is not None:
+            episode.user_turn = answer
             self.desk.note_user(episode, answer)
             if answer.error:
                 episode.end, episode.truncated = f"{USER_FAILED}: {answer.error}", True
             elif answer.closed:
                 episode.end = "user_closed"
-        if last and not episode.end:
-            results.append(self.desk.call(episode, last[0]))
+        if taken.last and not episode.end:
+            results.append(self.desk.call(episode, taken.last[0]))
         episode.tool_results = tuple(results)
         if not episode.end:
             if episode.errors >= ERROR_BUDGET:

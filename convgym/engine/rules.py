@@ -18,6 +18,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 ALLOW, REFUSE, TRANSFER = "allow", "refuse", "transfer"
 OBLIGE, TERM = "oblige", "term"
 
@@ -46,6 +49,15 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class Decision:
+    """What the policy says of one request."""
+
+    effect: str
+    reason: str = ""
+    alternative: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """One sentence of the policy and what it does.
 
@@ -65,15 +77,20 @@ class Rule:
     alternative: str = ""
     """What must be offered where this rule refuses; empty where nothing can be."""
     value: int | str = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What the policy says of one request."""
-
-    effect: str
     reason: str = ""
-    alternative: str = ""
+    """What has to be said where this rule refuses; empty is the rule's own code."""
+    held_out: bool = False
+    """It stands in no policy but those of the split `test_policy`."""
+
+    @property
+    def decides(self) -> bool:
+        """Whether it says what becomes of a request."""
+        return self.effect in (ALLOW, REFUSE, TRANSFER)
+
+    @property
+    def decision(self) -> Decision:
+        """What the policy says of a request that this rule decides."""
+        return Decision(self.effect, self.reason or self.code, self.alternative)
 
 
 def _all(
@@ -92,6 +109,25 @@ class RuleSet:
     rules: tuple[Rule, ...]
 
     @cached_property
+    def common(self) -> RuleSet:
+        """The rules without those that are held out."""
+        return RuleSet(tuple(rule for rule in self.rules if not rule.held_out))
+
+    @cached_property
+    def _deciding(self) -> dict[str, tuple[Rule, ...]]:
+        named = dict.fromkeys(rule.on for rule in self.rules if rule.decides)
+        return {
+            on: tuple(rule for rule in self.rules if rule.decides and rule.on == on)
+            for on in named
+        }
+
+    @cached_property
+    def _terms(self) -> dict[str, tuple[Rule, ...]]:
+        rules = [rule for rule in self.rules if rule.effect == TERM]
+        named = dict.fromkeys(rule.on for rule in rules)
+        return {on: tuple(rule for rule in rules if rule.on == on) for on in named}
+
+    @cached_property
     def _by_code(self) -> dict[str, Rule]:
         return {rule.code: rule for rule in self.rules}
 
@@ -99,19 +135,34 @@ class RuleSet:
         self, workflow: str, facts: Mapping[str, int], parameters: Mapping[str, int]
     ) -> Decision:
         """The first decision rule of `workflow` whose conditions all hold; else allow."""
-        for rule in self.rules:
-            if rule.on == workflow and rule.effect in (ALLOW, REFUSE, TRANSFER):
-                if all(condition.holds(facts, parameters) for condition in rule.when):
-                    return Decision(rule.effect, rule.code, rule.alternative)
+        for rule in self.deciding(workflow):
+            if all(condition.holds(facts, parameters) for condition in rule.when):
+                return rule.decision
         return Decision(ALLOW)
+
+    def deciding(self, workflow: str) -> tuple[Rule, ...]:
+        """The rules that say what becomes of a request for `workflow`, in order."""
+        return self._deciding.get(workflow, ())
+
+    def first(
+        self, workflow: str, facts: Mapping[str, Any], parameters: Mapping[str, Any]
+    ) -> NDArray[np.int64]:
+        """Which of `deciding(workflow)` decides, -1 where none does; facts are arrays."""
+        decided: Any = np.array(-1)
+        for number, rule in reversed(list(enumerate(self.deciding(workflow)))):
+            decided = np.where(_all(rule.when, facts, parameters), number, decided)
+        return np.asarray(decided, dtype=np.int64)
 
     def term(self, name: str, facts: Mapping[str, int], parameters: Mapping[str, int]) -> int:
         """The value of a term (a fee, a channel) for these facts."""
-        for rule in self.rules:
-            if rule.effect == TERM and rule.on == name:
-                if all(condition.holds(facts, parameters) for condition in rule.when):
-                    return parameters[rule.value] if isinstance(rule.value, str) else rule.value
+        for rule in self.of_term(name):
+            if all(condition.holds(facts, parameters) for condition in rule.when):
+                return parameters[rule.value] if isinstance(rule.value, str) else rule.value
         raise KeyError(f"no rule gives the term {name!r} for {dict(facts)}")
+
+    def of_term(self, name: str) -> tuple[Rule, ...]:
+        """The rules that give a term, in order."""
+        return self._terms.get(name, ())
 
     def breaches(
         self, event: str, facts: Mapping[str, Any], parameters: Mapping[str, Any]
@@ -133,3 +184,6 @@ class RuleSet:
     def document(self, wording: Mapping[str, str]) -> str:
         """The policy as the agent reads it: one line a rule, parameters filled in."""
         return "\n".join(f"- {rule.text.format_map(wording)}" for rule in self.rules if rule.text)
+
+    def __contains__(self, code: object) -> bool:
+        return code in self._by_code

@@ -6,6 +6,7 @@ customer and no key, so no test task can be met in training.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -16,8 +17,22 @@ from convgym.engine import keys
 from convgym.engine.keys import child, mix
 from convgym.errors import InvalidConfiguration
 
-SPLITS: dict[str, int] = {"train": 100_000, "validation": 2_000, "test": 2_000}
-"""Number of tasks in each split."""
+SPLITS: dict[str, int] = {
+    "train": 100_000,
+    "validation": 2_000,
+    "test": 2_000,
+    "test_compositional": 2_000,
+    "test_primitive": 2_000,
+    "test_policy": 2_000,
+    "test_persona": 2_000,
+    "test_lexical": 2_000,
+}
+"""Number of tasks in each split.
+
+`test` asks for what `train` asks for, of other customers. Each of those after it holds out one
+thing more: a pair of things that are met singly in training, a single thing, a rule, a sort of
+person, the customer's wordings.
+"""
 MOST_DIGITS = 9
 
 
@@ -75,10 +90,10 @@ class TaskTable:
         return int(ordered[begin + keys.below(drawn, width)])
 
 
-def check_split(split: str) -> str:
+def check_split(split: str, allowed: Sequence[str] = tuple(SPLITS)) -> str:
     """`split` itself; raises InvalidConfiguration for a split that there is not."""
-    if not isinstance(split, str) or split not in SPLITS:
-        raise InvalidConfiguration(f"no split is called {split!r}; there are {', '.join(SPLITS)}")
+    if not isinstance(split, str) or split not in allowed:
+        raise InvalidConfiguration(f"no split is called {split!r}; there are {', '.join(allowed)}")
     return split
 
 

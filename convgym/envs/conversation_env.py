@@ -45,7 +45,6 @@ from convgym.language.writing import WriteRequest, Written, checked
 from convgym.randomization.randomizer import DomainRandomizer
 from convgym.randomization.scenarios import user_key_of, wording_key_of
 from convgym.spaces import CHARSET, UtteranceSpace, sanitize
-from convgym.users.agenda import AgendaUser
 from convgym.users.decisions import DecisionModel
 from convgym.users.fit import UserFit
 from convgym.users.generative import Describe, ModelUser, Read, chat_model
@@ -54,8 +53,9 @@ from convgym.users.persona import Persona
 ACTION_LENGTH = 4096
 MESSAGE_LENGTH = 4096
 POLICY_LENGTH = 4096
+TOOLS_LENGTH = 8192
 VIEW_LENGTH = 4096
-TRANSCRIPT_LENGTH = 16384
+TRANSCRIPT_LENGTH = 24576
 
 OBSERVATIONS = ("message", "transcript", "dict", "features")
 ACTION_MODES = ("text", "act")
@@ -102,7 +102,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         writer: Any = None,
         randomizer: Any = None,
         user: Any = None,
-        phrases: str = "train",
+        phrases: str | None = None,
         reranker: Any = None,
         reward: str = "success",
         discount: float = 1.0,
@@ -136,10 +136,11 @@ class ConversationEnv(gym.Env[Any, Any]):
                 "text); see convgym.language.reranker"
             )
         domain.reranker = domain.own_reranker() if reranker is True else reranker
+        check_split(split, domain.splits)
         self._setup = EpisodeSetup().overridden(
             {
                 "task_id": task_id,
-                "split": check_split(split),
+                "split": split,
                 "topic": topic,
                 "difficulty": difficulty,
                 "persona": None if persona is None else persona_or_ranges(persona),
@@ -155,17 +156,21 @@ class ConversationEnv(gym.Env[Any, Any]):
         self._played = None if user is None or fit else self._played_by(chat_model(user))
         model = DecisionModel(fit.bases() if fit else None)
         voices = domain.user_voices()
-        self._words = UserWords(
-            voices[choose("phrases", phrases, tuple(voices))],
-            realism=hundredths("realism", realism),
-            diversity=hundredths("response_diversity", response_diversity),
-            writer=None if writer is None else writer_of(writer),
-            tagger=domain.user_tagger,
-            wordings=fit.wordings() if fit else {},
-        )
-        self._engine = Engine(
-            domain, self._played or AgendaUser(domain.vocabulary, model), int(max_turns)
-        )
+        if phrases is not None:
+            voices = {part: voices[choose("phrases", phrases, tuple(voices))] for part in voices}
+        self._words_of = {
+            part: UserWords(
+                voice,
+                realism=hundredths("realism", realism),
+                diversity=hundredths("response_diversity", response_diversity),
+                writer=None if writer is None else writer_of(writer),
+                tagger=domain.user_tagger,
+                wordings=fit.wordings() if fit else {},
+            )
+            for part, voice in voices.items()
+        }
+        self._words = self._words_of["train"]
+        self._engine = Engine(domain, self._played or domain.make_user(model), int(max_turns))
         scales = {"turn": 1.0 / max_turns, "errors": 1.0 / ERROR_BUDGET, **domain.scales}
         self._scale = np.array(
             [scales.get(name, 1.0) for name in domain.layout], dtype=np.float32
@@ -215,7 +220,7 @@ class ConversationEnv(gym.Env[Any, Any]):
                 "message": text(MESSAGE_LENGTH),
                 "policy": text(POLICY_LENGTH),
                 "tool_results": text(MESSAGE_LENGTH),
-                "tools": text(POLICY_LENGTH),
+                "tools": text(TOOLS_LENGTH),
                 "turn": spaces.Box(0, self._engine.max_turns, (1,), dtype=np.int64),
                 "view": text(VIEW_LENGTH),
             }
@@ -266,7 +271,8 @@ class ConversationEnv(gym.Env[Any, Any]):
             user_key = user_key_of(setup.user_seed)
         if setup.wording_seed is not None:
             wording_key = wording_key_of(setup.wording_seed)
-        persona = setup.drawn_persona(user_key)
+        persona = setup.drawn_persona(user_key, task.split)
+        self._words = self._words_of["held_out" if task.split == "test_lexical" else "train"]
         self._episodes += 1
         self._difficulty = -1.0 if setup.difficulty is None else setup.difficulty / 100
         episode = Episode(task, user_key, wording_key, self._domain.layout.row())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from convgym.domains.customer_service import role
+from copy import copy
+
+from convgym.domains.catalogue import domain_called
 from convgym.domains.customer_service.desk import CustomerServiceDesk
 from convgym.envs.conversation_env import ConversationEnv
 from convgym.envs.domain import Domain
@@ -118,8 +120,12 @@ that plays the customer, in text mode: a `ChatModel`, `{"kind": "endpoint", "url
 
     def make_domain(self) -> Domain:
         """The desk."""
-        return CustomerServiceDesk()
+        domain = copy(domain_called("customer-service"))
+        assert isinstance(domain, CustomerServiceDesk)
+        return domain
 
     def make_role(self) -> tuple[Describe, Read]:
         """The customer as it is described to a model, and the reading of its words."""
+        from convgym.domains.customer_service import role
+
         return role.describe, role.read

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from typing import Any, Protocol
 
 from convgym.engine.actions import ActionTable
 from convgym.engine.acts import AgentTurn, UserTurn
 from convgym.engine.belief import BeliefLayout
-from convgym.engine.engine import Desk
+from convgym.engine.engine import Desk, User
 from convgym.engine.episode import Episode
 from convgym.engine.tasks import TaskTable
+from convgym.language.phrases import PhraseBank
 from convgym.language.tagging import ActTagger
 from convgym.language.voice import Spoken, Voice
+from convgym.users.decisions import DecisionModel
 from convgym.users.persona import Levels
 
 
@@ -31,13 +34,23 @@ class Domain(Desk, Protocol):
     @property
     def topics(self) -> tuple[str, ...]: ...
     @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that there are tasks for."""
+
+    @property
     def violations(self) -> tuple[str, ...]: ...
     @property
     def utterances(self) -> tuple[str, ...]:
         """What `action_space.sample()` says in text mode."""
 
+    def make_user(self, model: DecisionModel) -> User:
+        """The simulated user; it holds no episode's state and serves any number of them."""
+
     def table(self, split: str) -> TaskTable: ...
     def task(self, split: str, number: int) -> Any: ...
+    def signature(self, task: Any) -> Hashable:
+        """What distinguishes two tasks in substance, whatever they are called."""
+
     def scenario(self, task: Any) -> tuple[str, str]: ...
     def open(self, episode: Episode, persona: Levels) -> None: ...
     def policy_document(self, task: Any) -> str: ...
@@ -50,4 +63,10 @@ class Domain(Desk, Protocol):
     def acts_json(self, episode: Episode, turn: UserTurn) -> str: ...
     def view(self, episode: Episode) -> dict[str, Any]: ...
     def agent_text(self, episode: Episode, number: int) -> str: ...
+    def agent_banks(self) -> dict[str, PhraseBank]: ...
+    def agent_reply(
+        self, number: int, view: Mapping[str, Any], bank: PhraseBank, drawn: int
+    ) -> str:
+        """An act in words of `bank`, from nothing but the view."""
+
     def privileged(self, episode: Episode) -> dict[str, Any]: ...

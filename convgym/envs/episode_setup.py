@@ -17,7 +17,7 @@ from convgym.engine.tasks import SPLITS, TaskTable, check_split, parse_task_id
 from convgym.errors import InvalidConfiguration
 from convgym.language.style import Style, style_of
 from convgym.randomization.personas import PersonaGenerator
-from convgym.users.persona import Levels, Persona, draw_levels, hardened, persona_of
+from convgym.users.persona import Levels, Persona, drawn_levels, persona_of
 
 OPTIONS = (
     "task_id",
@@ -120,7 +120,7 @@ class EpisodeSetup:
         difficulty = -1 if self.difficulty is None else self.difficulty
         return self.split, table(self.split).choose(drawn, topic, difficulty)
 
-    def drawn_persona(self, user_key: int) -> Persona | Levels:
+    def drawn_persona(self, user_key: int, split: str) -> Persona | Levels:
         """The persona of the episode: given, or drawn and moved towards the difficulty.
 
         A drawn one is its levels alone: nobody needs to name it.
@@ -129,8 +129,7 @@ class EpisodeSetup:
             return self.persona
         if self.persona is not None:
             return self.persona.draw(user_key)
-        levels = draw_levels(user_key)
-        return levels if self.difficulty is None else hardened(levels, self.difficulty)
+        return drawn_levels(user_key, split, -1 if self.difficulty is None else self.difficulty)
 
 
 def persona_or_ranges(given: Any) -> Persona | PersonaGenerator:

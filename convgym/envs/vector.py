@@ -16,7 +16,6 @@ from gymnasium.vector import SyncVectorEnv
 from gymnasium.vector.utils import iterate
 
 from convgym.envs.conversation_env import ConversationEnv
-from convgym.envs.customer_service import CustomerServiceEnv
 from convgym.language.writing import WriteRequest
 
 
@@ -81,10 +80,18 @@ def customer_service(num_envs: int = 1, **keywords: Any) -> ConversationVectorEn
 
     `autoreset_mode` goes to the vector environment, where gymnasium knows it.
     """
+    from convgym.envs.customer_service import CustomerServiceEnv
+
+    return _vector_of(CustomerServiceEnv, num_envs, keywords)
+
+
+def _vector_of(
+    kind: type[ConversationEnv], num_envs: int, keywords: dict[str, Any]
+) -> ConversationVectorEnv:
     vector = {key: keywords.pop(key) for key in ("autoreset_mode",) if key in keywords}
 
     def make() -> gym.Env[Any, Any]:
-        return CustomerServiceEnv(**keywords)
+        return kind(**keywords)
 
     makers: list[Callable[[], gym.Env[Any, Any]]] = [make] * num_envs
     return ConversationVectorEnv(makers, **vector)

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convgym.domains.customer_service.vocabulary import ACTIONS
-from convgym.domains.customer_service.wording import agent_banks, agent_text
+from convgym.domains.catalogue import domain_called
 from convgym.engine.keys import WORDING, draw
 from convgym.language.phrases import PhraseBank
 from convgym.policies.policy import ActPolicy
@@ -21,10 +20,13 @@ from convgym.policies.policy import ActPolicy
 class RenderedPolicy:
     """`policy`'s acts in the words of `bank`; which wording is drawn from the episode's seed."""
 
-    def __init__(self, policy: ActPolicy, bank: PhraseBank | None = None) -> None:
+    def __init__(
+        self, policy: ActPolicy, bank: PhraseBank | None = None, domain: str = "customer-service"
+    ) -> None:
         self.policy = policy
         self.name = f"{policy.name} in words"
-        self._bank = bank or agent_banks()["train"]
+        self._domain = domain_called(domain)
+        self._bank = bank or self._domain.agent_banks()["train"]
         self._key, self._step = 0, 0
 
     @property
@@ -47,10 +49,11 @@ class RenderedPolicy:
     ) -> tuple[str, Any]:
         """The next reply. In text mode the mask is all ones; legality comes from the belief."""
         belief = observation["features"]
-        mask = ACTIONS.mask((belief > 0).astype(np.uint8))
+        mask = self._domain.actions.mask((belief > 0).astype(np.uint8))
         number, state = self.policy.predict(
             observation, state, episode_start, deterministic, action_masks=mask
         )
         drawn = draw(self._key, WORDING, self._step, 7)
         self._step += 1
-        return agent_text(number, json.loads(observation["view"]), self._bank, drawn), state
+        view = json.loads(observation["view"])
+        return self._domain.agent_reply(number, view, self._bank, drawn), state

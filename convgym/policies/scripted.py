@@ -1,8 +1,9 @@
-"""The ladder of scripted agents: random < keyword < slot-filling < planner ≤ oracle.
+"""The ladder of scripted agents at a desk: random < keyword < slot-filling < planner ≤ oracle.
 
-Each is a function of what `reset` and `step` return, the belief and the mask, and of
-nothing else. The ladder measures a task's difficulty and makes behaviour data; the
-oracle shows that every task can be solved with what can be obtained.
+Each is a function of what `reset` and `step` return, the belief and the mask, and of nothing
+else. The ladder measures a task's difficulty and makes behaviour data; the oracle shows that every
+task can be solved with what can be obtained. They work at every declared desk, since they read its
+declaration: which rules decide a request, and which details and terms it has.
 """
 
 from __future__ import annotations
@@ -12,37 +13,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convgym.domains.customer_service.rules import WORKFLOWS
-from convgym.domains.customer_service.vocabulary import ACTIONS, LAYOUT, ORDERS, QUESTIONS
+from convgym.desk.declaration import Kind, Workflow
+from convgym.desk.vocabulary import QUESTIONS, Vocabulary
+from convgym.engine.belief import BeliefLayout
+from convgym.engine.rules import REFUSE
 from convgym.policies.policy import ActPolicy, Probabilities, belief_of
 
 
 class Sight:
     """A belief row, read by the names of its cells."""
 
-    __slots__ = ("row",)
+    __slots__ = ("layout", "row")
 
-    def __init__(self, row: NDArray[np.float32]) -> None:
-        self.row = row
+    def __init__(self, row: NDArray[np.float32], layout: BeliefLayout) -> None:
+        self.row, self.layout = row, layout
 
     def __call__(self, cell: str) -> bool:
-        return self.row[LAYOUT[cell]] > 0
+        return bool(self.row[self.layout[cell]] > 0)
 
-    def orders(self, pattern: str) -> list[int]:
-        """Pointers k for which the cell `pattern_k` is set."""
-        return [k for k in ORDERS if self.row[LAYOUT[f"{pattern}_{k}"]] > 0]
-
-    def workflow(self) -> str:
-        """What the customer wants; empty while unknown."""
-        return next((name for name in WORKFLOWS if self(f"wants_{name}")), "")
+    def records(self, kind: Kind, what: str) -> list[int]:
+        """Pointers k for which the cell `<kind>_<what>_k` is set."""
+        cells = (self.layout[f"{kind.name}_{what}_{k}"] for k in range(kind.each))
+        return [k for k, cell in enumerate(cells) if self.row[cell] > 0]
 
 
 class ScriptedPolicy(ActPolicy):
     """Chooses one act by rule; with probability `noise` a uniformly random legal one."""
 
-    def __init__(self, noise: float = 0.0) -> None:
+    def __init__(self, noise: float = 0.0, vocabulary: Vocabulary | None = None) -> None:
         super().__init__()
-        self.noise = noise
+        if vocabulary is None:
+            from convgym.domains.customer_service.desk import vocabulary as customer_service
+
+            vocabulary = customer_service()
+        self.noise, self.v, self.d = noise, vocabulary, vocabulary.declaration
 
     def choose(self, see: Sight) -> str:
         """Name of the act to do."""
@@ -52,11 +56,36 @@ class ScriptedPolicy(ActPolicy):
         """(1 − noise) on the chosen act, the rest spread over the legal ones."""
         legal = action_masks.astype(np.float64)
         probabilities = self.noise * legal / legal.sum()
-        chosen = ACTIONS[self.choose(Sight(belief_of(observation)))]
+        chosen = self.v.actions[self.choose(Sight(belief_of(observation), self.v.layout))]
         if not legal[chosen]:
             return legal / legal.sum()
         probabilities[chosen] += 1.0 - self.noise
         return probabilities
+
+    # -- what every script looks at ----------------------------------------------------------------
+
+    def workflow(self, see: Sight) -> Workflow | None:
+        """What the customer wants; None while it is unknown."""
+        return next((w for w in self.d.workflows if see(f"wants_{w.name}")), None)
+
+    def told_all(self, see: Sight, workflow: Workflow, end: str) -> str:
+        """The next fact to tell, or the way to what comes after."""
+        for fact in workflow.facts:
+            if not see(f"{self._cell(workflow, f'told_{fact}', end)}"):
+                return f"inform_{fact}{end}"
+        return "ask_more"
+
+    def carry_out(self, see: Sight, workflow: Workflow, end: str) -> str:
+        """Confirm, write, report, for a request that may be granted."""
+        if see(f"wrote_{workflow.name}{end}"):
+            return "ask_more" if see("told_done") else "report_done"
+        if see(f"confirmed_{workflow.name}{end}"):
+            return f"{workflow.tool}{end}"
+        return f"confirm_{workflow.name}{end}"
+
+    @staticmethod
+    def _cell(workflow: Workflow, what: str, end: str) -> str:
+        return f"{workflow.kind}_{what}{end}" if workflow.kind else what
 
 
 class RandomPolicy(ActPolicy):
@@ -71,25 +100,35 @@ class RandomPolicy(ActPolicy):
 
 
 class KeywordPolicy(ScriptedPolicy):
-    """Answers the newest words only: no plan, no second factor, no second order."""
+    """Answers the newest words only: no plan, no second factor, no second record."""
 
     name = "keyword"
 
     def choose(self, see: Sight) -> str:
         """A reflex for what was said last."""
-        read = see.orders("read")
+        workflow = self.workflow(see)
+        if workflow is None:
+            return "ask_intent"
+        if not see("found"):
+            key = self.d.account.key
+            return self.d.account.find if see(f"said_inform_{key}") else f"ask_{key}"
+        if not workflow.kind:
+            return self._reflex(see, workflow, "")
+        kind = self.d.kind[workflow.kind]
+        read = see.records(kind, "read")
         if read:
-            k = read[0]
-            if see("wants_status"):
-                return f"inform_eta_{k}" if see(f"told_status_{k}") else f"inform_status_{k}"
-            if see("wants_cancel"):
-                return f"cancel_order_{k}" if see("said_affirm") else f"confirm_cancel_{k}"
-            return "apologise"
-        if see("found"):
-            return "get_stated_order" if see("heard_order") else "ask_order"
-        if see("said_inform_email"):
-            return "find_customer"
-        return "ask_email" if see.workflow() else "ask_intent"
+            return self._reflex(see, workflow, f"_{read[0]}")
+        heard = see(f"heard_{kind.name}")
+        return f"get_stated_{kind.name}" if heard else f"ask_{kind.name}"
+
+    def _reflex(self, see: Sight, workflow: Workflow, end: str) -> str:
+        if workflow.facts:
+            return self.told_all(see, workflow, end)
+        if see("wrote"):
+            return "report_done"
+        if see("said_affirm"):
+            return f"{workflow.tool}{end}"
+        return f"confirm_{workflow.name}{end}"
 
 
 class SlotFillingPolicy(ScriptedPolicy):
@@ -99,34 +138,36 @@ class SlotFillingPolicy(ScriptedPolicy):
 
     def choose(self, see: Sight) -> str:
         """The first empty slot, else the deed."""
-        workflow = see.workflow()
-        if not workflow:
+        d, workflow = self.d, self.workflow(see)
+        if workflow is None:
             return "ask_intent"
         if not see("found"):
-            return "find_customer" if see("heard_email") else "ask_email"
-        if see("policy_two_factors") and not see("verified"):
-            return "verify_customer" if see("heard_postcode") else "ask_postcode"
-        if not (see("heard_order") or see("heard_item")):
-            return "ask_order"
-        if not see("listed"):
-            return "list_orders"
-        matches = see.orders("id_matches") or see.orders("item_matches")
-        if not matches:
-            return "ask_order"
-        k = matches[0]
-        if not see(f"read_{k}"):
-            return f"get_order_{k}"
-        if workflow == "status":
-            return f"inform_eta_{k}" if see(f"told_status_{k}") else f"inform_status_{k}"
-        if workflow == "return" and not see("heard_reason"):
-            return "ask_reason"
-        if workflow == "address" and not see("heard_address"):
-            return "ask_address"
-        if see("said_ask_fee"):
-            return "inform_fee_charged" if see("policy_fee") else "inform_fee_waived"
-        if see("said_ask_channel"):
-            return "inform_channel_original"
-        return _carry_out(see, workflow, k)
+            return d.account.find if see(f"heard_{d.account.key}") else f"ask_{d.account.key}"
+        if see("two_factors") and not see("verified"):
+            secret = d.account.secret
+            return d.account.verify if see(f"heard_{secret}") else f"ask_{secret}"
+        end = ""
+        if workflow.kind:
+            kind = d.kind[workflow.kind]
+            if not (see(f"heard_{kind.name}") or see(f"heard_{kind.label}")):
+                return f"ask_{kind.name}"
+            if not see(f"listed_{kind.name}"):
+                return f"list_{kind.many}"
+            matches = see.records(kind, "id_matches") or see.records(kind, "label_matches")
+            if not matches:
+                return f"ask_{kind.name}"
+            end = f"_{matches[0]}"
+            if not see(f"{kind.name}_read{end}"):
+                return f"get_{kind.name}{end}"
+        if workflow.facts:
+            return self.told_all(see, workflow, end)
+        for detail in workflow.details:
+            if not see(f"heard_{detail}"):
+                return f"ask_{detail}"
+        for term in workflow.terms:
+            if see(f"said_ask_{term}"):
+                return f"inform_{term}_{d.terms[term][0]}"
+        return self.carry_out(see, workflow, end)
 
 
 class OraclePolicy(ScriptedPolicy):
@@ -139,80 +180,78 @@ class OraclePolicy(ScriptedPolicy):
         """Identify, locate, read, then what the rules say."""
         if self.recovers and any(see(f"said_{question}") for question in QUESTIONS):
             return "explain"
-        workflow = see.workflow()
-        if not workflow:
+        workflow = self.workflow(see)
+        if workflow is None:
             return "ask_intent"
-        step = self._identify(see)
+        step = self.identify(see)
         if step:
             return step
-        located = self._locate(see)
+        if not workflow.kind:
+            return self.serve(see, workflow, "")
+        kind = self.d.kind[workflow.kind]
+        located = self.locate(see, kind)
         if isinstance(located, str):
             return located
-        if not see(f"read_{located}"):
-            return f"get_order_{located}"
-        return self._serve(see, workflow, located)
+        if not see(f"{kind.name}_read_{located}"):
+            return f"get_{kind.name}_{located}"
+        return self.serve(see, workflow, f"_{located}")
 
-    def _identify(self, see: Sight) -> str:
+    def identify(self, see: Sight) -> str:
+        """What is missing to know who is speaking; empty once that is known."""
+        account = self.d.account
         if not see("found"):
-            stale = see("email_rejected") and self.recovers
-            return "find_customer" if see("heard_email") and not stale else "ask_email"
-        if see("policy_two_factors") and not see("verified"):
-            if see.row[LAYOUT["failures"]] >= 1.0:
+            stale = see(f"{account.key}_rejected") and self.recovers
+            usable = see(f"heard_{account.key}") and not stale
+            return account.find if usable else f"ask_{account.key}"
+        if see("two_factors") and not see("verified"):
+            if see.row[self.v.failures] >= 1.0:
                 return "deny_unverified"
-            usable = see("heard_postcode") and not see("postcode_rejected")
-            return "verify_customer" if usable else "ask_postcode"
+            rejected = see(f"{account.secret}_rejected")
+            usable = see(f"heard_{account.secret}") and not rejected
+            return account.verify if usable else f"ask_{account.secret}"
         return ""
 
-    def _locate(self, see: Sight) -> int | str:
-        by_id = see.orders("id_matches")
+    def locate(self, see: Sight, kind: Kind) -> int | str:
+        """Which record is meant, or what is missing to know it."""
+        by_id = see.records(kind, "id_matches")
         if by_id:
             return by_id[0]
-        if see("heard_order") and not see("order_rejected"):
-            return "get_stated_order"
-        if not see("heard_item"):
-            return "ask_order"
-        if not see("listed"):
-            return "list_orders"
-        matches = see.orders("item_matches")
+        if see(f"heard_{kind.name}") and not see(f"{kind.name}_rejected"):
+            return f"get_stated_{kind.name}"
+        if not see(f"heard_{kind.label}"):
+            return f"ask_{kind.name}"
+        if not see(f"listed_{kind.name}"):
+            return f"list_{kind.many}"
+        matches = see.records(kind, "label_matches")
         if len(matches) > 1 and self.recovers:
-            exact = see.orders("placed_matches")
-            return exact[0] if exact else "ask_order"
+            exact = see.records(kind, "date_matches")
+            return exact[0] if exact else f"ask_{kind.name}"
         return matches[0]
 
-    def _serve(self, see: Sight, workflow: str, k: int) -> str:
-        if workflow == "status":
-            return f"inform_eta_{k}" if see(f"told_status_{k}") else f"inform_status_{k}"
-        if workflow == "cancel":
-            if not see(f"cancellable_{k}"):
-                return self._refuse(see, "not_cancellable", "return_later")
-            return _carry_out(see, workflow, k)
-        if workflow == "address":
-            if not see(f"address_open_{k}"):
-                return self._refuse(see, "already_shipped", "pickup")
-            return _carry_out(see, workflow, k) if see("heard_address") else "ask_address"
-        return self._serve_return(see, k)
+    def serve(self, see: Sight, workflow: Workflow, end: str) -> str:
+        """What the rules say of a request on a record that has been read."""
+        rules = self.d.rules.deciding(workflow.name)
+        asked = {one.field for rule in rules for one in rule.when}
+        missing = [detail for detail in workflow.details if not see(f"heard_{detail}")]
+        if missing and asked.intersection(workflow.details):
+            return f"ask_{missing[0]}"
+        for rule in rules:
+            if see(self._cell(workflow, rule.code, end)):
+                if rule.effect == REFUSE:
+                    return self.refuse(see, rule.decision.reason, rule.alternative)
+                return "transfer_to_human"
+        if workflow.facts:
+            return self.told_all(see, workflow, end)
+        if missing:
+            return f"ask_{missing[0]}"
+        for term in workflow.terms:
+            values = self.d.terms[term]
+            if not any(see(f"told_{term}_{value}") for value in values):
+                due = see(self._cell(workflow, f"{term}_due", end))
+                return f"inform_{term}_{values[int(due)]}"
+        return self.carry_out(see, workflow, end)
 
-    def _serve_return(self, see: Sight, k: int) -> str:
-        if not see(f"delivered_{k}"):
-            return self._refuse(see, "not_delivered", "")
-        if see(f"final_sale_{k}"):
-            return self._refuse(see, "final_sale", "")
-        if not see(f"in_window_{k}"):
-            return self._refuse(see, "outside_window", "store_credit")
-        if see(f"large_{k}"):
-            return "transfer_to_human"
-        if not see("heard_reason"):
-            return "ask_reason"
-        if not (see("told_fee_charged") or see("told_fee_waived")):
-            blameless = see("reason_damaged") or see("reason_wrong_item")
-            charged = see("policy_fee") and not blameless
-            return "inform_fee_charged" if charged else "inform_fee_waived"
-        if not (see("told_channel_original") or see("told_channel_credit")):
-            late = see(f"credit_late_{k}")
-            return "inform_channel_credit" if late else "inform_channel_original"
-        return _carry_out(see, "return", k)
-
-    def _refuse(self, see: Sight, reason: str, offer: str) -> str:
+    def refuse(self, see: Sight, reason: str, offer: str) -> str:
         """Refuse, offer what there is, and stand by it when the customer disputes it."""
         if not see(f"denied_{reason}"):
             return f"deny_{reason}"
@@ -226,16 +265,6 @@ class PlannerPolicy(OraclePolicy):
 
     name = "planner"
     recovers = False
-
-
-def _carry_out(see: Sight, workflow: str, k: int) -> str:
-    """Confirm, write, report, for a request that may be granted."""
-    tool = {"cancel": "cancel_order", "return": "create_return", "address": "update_address"}
-    if see(f"wrote_{workflow}_{k}"):
-        return "close" if see("told_done") else "report_done"
-    if see(f"confirmed_{workflow}_{k}"):
-        return f"{tool[workflow]}_{k}"
-    return f"confirm_{workflow}_{k}"
 
 
 LADDER = (RandomPolicy, KeywordPolicy, SlotFillingPolicy, PlannerPolicy, OraclePolicy)

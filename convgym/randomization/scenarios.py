@@ -13,19 +13,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
-from convgym.domains.customer_service.desk import CustomerServiceDesk
+from convgym.domains.catalogue import domain_called
 from convgym.engine import keys
-from convgym.engine.engine import Desk, Engine
+from convgym.engine.engine import Desk, Engine, User
 from convgym.engine.episode import Episode
 from convgym.engine.tasks import SPLITS, TaskTable, check_split, parse_task_id
 from convgym.errors import InvalidConfiguration
 from convgym.language.voice import TEMPLATE
-from convgym.users.agenda import AgendaUser
+from convgym.users.decisions import DecisionModel
 from convgym.users.persona import (
     Levels,
     Persona,
-    draw_levels,
-    hardened,
+    drawn_levels,
     own_style,
     persona_of,
     persona_of_levels,
@@ -46,6 +45,7 @@ class Tasks(Desk, Protocol):
     def task(self, split: str, number: int) -> Any: ...
     def scenario(self, task: Any) -> tuple[str, str]: ...
     def open(self, episode: Episode, persona: Levels) -> None: ...
+    def make_user(self, model: DecisionModel) -> User: ...
     def user_voices(self) -> Any: ...
     def spoken(self, episode: Episode, turn: Any) -> Any: ...
 
@@ -85,9 +85,14 @@ class ScenarioGenerator:
     """Draws scenarios of a domain; the same seed gives the same ones in the same order."""
 
     def __init__(
-        self, tasks: Tasks | None = None, *, split: str = "train", seed: int = 0
+        self,
+        tasks: Tasks | None = None,
+        *,
+        domain: str = "customer-service",
+        split: str = "train",
+        seed: int = 0,
     ) -> None:
-        self.tasks: Tasks = tasks or CustomerServiceDesk()
+        self.tasks: Tasks = tasks or domain_called(domain)
         self.split = check_split(split)
         self._key, self._drawn = keys.mix(seed), 0
 
@@ -118,8 +123,7 @@ class ScenarioGenerator:
         seed = key >> 33
         user_key = user_key_of(seed)
         if persona is None:
-            levels = draw_levels(user_key)
-            levels = levels if level < 0 else hardened(levels, level)
+            levels = drawn_levels(user_key, self.split, level)
             persona = persona_of_levels(levels, "drawn")
         return self._record(number, persona_of(persona), seed, table, difficulty)
 
@@ -142,7 +146,7 @@ class ScenarioGenerator:
         wording_key = wording_key_of(seed)
         episode = Episode(task, user_key_of(seed), wording_key, tasks.layout.row())
         tasks.open(episode, persona.levels)
-        Engine(tasks, AgendaUser(tasks.vocabulary), 2).open(episode)
+        Engine(tasks, tasks.make_user(DecisionModel()), 2).open(episode)
         assert episode.user_turn is not None
         spoken = tasks.spoken(episode, episode.user_turn)
         style = own_style(persona.levels)

@@ -4,6 +4,7 @@
                        ─► has questions of its own: why, what that means, are you sure, what next
                        ─► confirms its own request on its own object, nothing else
                        ─► doubts what the agent did not look up, disputes refusals
+                       ─► raises its next request, if it came for several
                        ─► leaves content, refused, or fed up
 
     knowledge   a ladder of acts per slot: known, vague, wrong, or to be looked up first
@@ -20,7 +21,6 @@ What its words are about is the domain's: it hands over act numbers and ladders.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from convgym.engine import acts
 from convgym.engine.acts import Heard, UserTurn
@@ -28,7 +28,16 @@ from convgym.engine.episode import Episode
 from convgym.engine.keys import USER, draw
 from convgym.users import decisions
 from convgym.users.decisions import Decision, DecisionModel
-from convgym.users.persona import Levels
+from convgym.users.user_state import (
+    LOOKING,
+    MEANING,
+    NEXT,
+    NOTHING,
+    PRETENDING,
+    SURE,
+    WHY,
+    UserState,
+)
 
 MOST_DISPUTES = 2
 """Times a right refusal can be disputed; a wrong one is disputed once more before leaving."""
@@ -37,112 +46,8 @@ LONG_WAIT = 6
 LONG_REPLY = 900
 """Characters of one reply that bother whoever has to read them."""
 
-# What the user is waiting to be told, one at a time: its own open question.
-NOTHING, WHY, MEANING, SURE, NEXT = range(5)
-# What comes back with the next turn, after "one moment".
-LOOKING, PRETENDING = 1, 2
-TERM = 8
+TERM = 16
 """Number of the draw on a term among those on slots, which come before it, and facts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Knowledge:
-    """What a user wants and can say, as act numbers of the domain."""
-
-    request: int
-    ladders: tuple[tuple[int, ...], ...]
-    """For each slot what is said at the first, second, … asking; empty: nothing is known.
-    A vague memory begins its ladder with a vague act, a wrong one with a wrong one."""
-    misremembered: tuple[int, ...]
-    """For each slot what a slip of memory says at the first asking; -1: no slip."""
-    main_slot: int
-    """The slot that names the object, which a talkative user gives unasked."""
-    first_slot: int
-    """The slot that a talkative user opens with."""
-    must_look_up: bool
-    """The main slot needs a moment: `hold` now, the value with the next turn."""
-    alternative: bool
-    """Whether the policy has something else to offer where it refuses."""
-    facts: tuple[int, ...] = ()
-    """Facts that make this user content, as `argument` of TELL; empty: a deed does."""
-    personal: tuple[int, ...] = ()
-    """Slots that a sceptic does not give before knowing what for."""
-    terms: frozenset[tuple[int, int]] = frozenset()
-    """(kind, argument) of what an agent says that a novice may need explained."""
-
-
-class UserState:
-    """The private record of one user in one episode."""
-
-    __slots__ = (
-        "answered",
-        "apologised",
-        "asked",
-        "bother",
-        "closing",
-        "decisions",
-        "denied",
-        "disputes",
-        "doubted",
-        "explained",
-        "fresh",
-        "heard_turn",
-        "holding",
-        "intent_said",
-        "knowledge",
-        "log_prob",
-        "offered",
-        "owed",
-        "persona",
-        "promised",
-        "puzzled",
-        "question",
-        "resolved",
-        "satisfied",
-        "slipped",
-        "told",
-        "turn",
-        "waiting",
-    )
-
-    def __init__(self, persona: Levels, knowledge: Knowledge) -> None:
-        self.persona = persona
-        self.knowledge = knowledge
-        self.turn = 0
-        self.heard_turn = 0  # the agent's turn that was heard last
-        self.bother = 0
-        self.log_prob = 0  # in LOG_UNITs
-        self.decisions: list[Decision] = []
-        self.asked = [0] * len(knowledge.ladders)
-        self.slipped = 0  # bit per slot
-        self.told = 0  # bit per fact
-        self.answered = 0  # bit per slot, in this turn
-        self.intent_said = False
-        self.holding = 0  # LOOKING, PRETENDING
-        self.question = NOTHING
-        self.fresh = False  # the question was put in this turn
-        self.explained = False  # something was, in this turn
-        self.owed = -1  # the slot to give once the question is answered
-        self.puzzled = 0  # bits: 1 has asked why, 2 what something means
-        self.doubted = False
-        self.waiting = False  # said yes, waits for the deed
-        self.promised = False  # was told that it would be done
-        self.satisfied = False
-        self.apologised = False
-        self.denied = 0  # 0 not, 1 rightly, 2 wrongly
-        self.disputes = 0
-        self.offered = False
-        self.resolved = False  # took a right refusal
-        self.closing = False
-
-    def copy(self) -> UserState:
-        """An independent copy."""
-        copy = UserState.__new__(UserState)
-        for name in self.__slots__:
-            setattr(copy, name, getattr(self, name))
-        copy.asked = list(self.asked)
-        copy.decisions = list(self.decisions)
-        return copy
 
 
 _REFUSING = (acts.DENY, acts.OFFER)
@@ -285,7 +190,7 @@ class AgendaUser:
             out.append(self.u["challenge"])
         elif act.verdict == acts.OTHER_OBJECT:
             state.bother += 1
-            out.append(self.u["correct_order"])
+            out.append(state.knowledge.correct)
         else:
             state.told |= 1 << act.argument
             wanted = state.knowledge.facts
@@ -300,13 +205,11 @@ class AgendaUser:
             state.waiting = not state.satisfied
             state.denied = 0  # a refusal before this yes is off the table
             out.append(u["affirm"])
-        elif act.verdict == acts.FEE_UNKNOWN:
-            out.append(u["ask_fee"])
-        elif act.verdict == acts.CHANNEL_UNKNOWN:
-            out.append(u["ask_channel"])
+        elif act.verdict == acts.TERM_UNKNOWN:
+            out.append(state.knowledge.asks[act.pointer])
         elif act.verdict == acts.OTHER_OBJECT:
             state.bother += 1
-            out += [u["negate"], u["correct_order"]]
+            out += [u["negate"], state.knowledge.correct]
         else:
             state.bother += 1
             out += [u["negate"], self._request(state)]
@@ -466,11 +369,23 @@ class AgendaUser:
             out.append(u["push_back"])
         else:
             taken = "accept_alternative" if state.knowledge.alternative else "accept_refusal"
-            out += [u[taken], u["bye"]]
-            state.resolved = state.closing = True
+            state.resolved = True
+            state.taken |= 1 << state.at
+            if state.has_more:
+                out.append(u[taken])
+                self._raise_next(state, out)
+            else:
+                out += [u[taken], u["bye"]]
+                state.closing = True
 
     def _part(self, episode: Episode, state: UserState, out: list[int], was_content: bool) -> None:
         u = self.u
+        if state.has_more:
+            if was_content or self._decide(episode, state, decisions.RAISE_NEXT):
+                self._raise_next(state, out)
+            else:
+                out.append(u["thank"])
+            return
         if was_content:
             out.append(u["no_more"])
             self._say_bye(episode, state, out)
@@ -482,6 +397,10 @@ class AgendaUser:
             out.append(u["thank"])
         if self._decide(episode, state, decisions.CLOSE_NOW):
             self._say_bye(episode, state, out)
+
+    def _raise_next(self, state: UserState, out: list[int]) -> None:
+        state.next_request()
+        out.append(self._request(state))
 
     def _say_bye(self, episode: Episode, state: UserState, out: list[int]) -> None:
         """Nobody leaves without a word that says so."""
@@ -563,8 +482,10 @@ class AgendaUser:
     def _turn(self, state: UserState, out: list[int]) -> UserTurn:
         log_prob = state.log_prob * decisions.LOG_UNIT
         made = tuple(state.decisions)
-        turn = UserTurn(tuple(dict.fromkeys(out)), log_prob, state.closing, made)
+        acts_said, about = tuple(dict.fromkeys(out)), state.about
+        turn = UserTurn(acts_said, log_prob, state.closing, made, about=about)
         state.turn += 1
+        state.about = state.at
         state.log_prob = state.answered = 0
         state.fresh = state.explained = False
         state.decisions.clear()

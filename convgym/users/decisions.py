@@ -47,7 +47,15 @@ MOST_BOTHER = 20
     THANK,
     BYE,
     TANGENT,
-) = range(21)
+    RAISE_NEXT,
+    SKIP_STEP,
+    CLAIM_STEP,
+    MISOBSERVE,
+    CANNOT_TELL,
+    HAGGLE,
+    OBJECT,
+    TAKE_EXTRA,
+) = range(29)
 STRIDE = 32
 """Draw number of a point that is passed more than once in a turn: point + STRIDE × which."""
 
@@ -87,6 +95,14 @@ POINTS: tuple[DecisionPoint, ...] = (
     DecisionPoint("thank", 0.70, {"formality": 2.0, "cooperativeness": 1.0}),
     DecisionPoint("bye", 0.60, {"formality": 2.0}),
     DecisionPoint("tangent", 0.05, {"cooperativeness": -1.5, "verbosity": 2.0}),
+    DecisionPoint("raise_next", 0.60, {"assertiveness": 2.0}),
+    DecisionPoint("skip_step", 0.08, {"compliance": -4.5}),
+    DecisionPoint("claim_step", 0.50, {"compliance": -2.5}),
+    DecisionPoint("misobserve", 0.04, {"accuracy": -4.0, "expertise": -1.0}),
+    DecisionPoint("cannot_tell", 0.08, {"expertise": -4.5}),
+    DecisionPoint("haggle", 0.45, {"assertiveness": 4.0}),
+    DecisionPoint("object", 0.30, {"scepticism": 4.0}),
+    DecisionPoint("take_extra", 0.40, {"cooperativeness": 2.5}),
 )
 NUMBER = {point.name: number for number, point in enumerate(POINTS)}
 

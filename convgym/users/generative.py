@@ -33,7 +33,7 @@ from convgym.errors import InvalidConfiguration
 from convgym.language.models import ChatMessage, ChatModel, Completion, raised
 from convgym.language.style import Style
 from convgym.spaces import sanitize
-from convgym.users.agenda import Knowledge, UserState
+from convgym.users.user_state import Knowledge, UserState
 from convgym.users.persona import TRAITS, Levels, Persona, own_style
 
 MESSAGE_LENGTH = 1024
@@ -88,23 +88,13 @@ class PlayedState(UserState):
 
     __slots__ = ("asked_yes", "card", "said")
 
-    def __init__(self, persona: Levels, knowledge: Knowledge, card: str) -> None:
-        super().__init__(persona, knowledge)
+    def __init__(self, persona: Levels, requests: Sequence[Knowledge], card: str) -> None:
+        super().__init__(persona, *requests)
         self.card = card
         self.said: list[tuple[str, str]] = []
         """(role, text), oldest first: `assistant` is the user itself, `user` the agent."""
         self.asked_yes = False
         """A question to confirm stands that a yes would answer rightly."""
-
-    def copy(self) -> PlayedState:
-        """An independent copy."""
-        copy = PlayedState(self.persona, self.knowledge, self.card)
-        for name in UserState.__slots__:
-            setattr(copy, name, getattr(self, name))
-        copy.asked = list(self.asked)
-        copy.decisions = list(self.decisions)
-        copy.said, copy.asked_yes = list(self.said), self.asked_yes
-        return copy
 
 
 class ModelUser:
@@ -127,7 +117,7 @@ class ModelUser:
         state: UserState = episode.user
         traits = persona.traits if persona is not None else ()
         card = in_words(state.persona, traits, style or own_style(state.persona))
-        episode.user = played = PlayedState(state.persona, state.knowledge, card)
+        episode.user = played = PlayedState(state.persona, state.requests, card)
         return played
 
     def open(self, episode: Episode) -> UserTurn:
@@ -198,6 +188,7 @@ class ModelUser:
             state.resolved = False
         elif accepts and state.denied == 1 and (state.offered or not state.knowledge.alternative):
             state.resolved = True
+        self._move_on(state, read)
         content = state.satisfied or state.resolved
         if u["bye"] in read and state.waiting and not content:
             dropped.add(u["bye"])
@@ -206,6 +197,17 @@ class ModelUser:
         for act in sorted(dropped):
             episode.note("user_act_ignored", next(name for name, n in u.items() if n == act))
         return tuple(act for act in read if act not in dropped)
+
+
+    @staticmethod
+    def _move_on(state: PlayedState, read: tuple[int, ...]) -> None:
+        """A right refusal that was taken is written down; the next request may be raised."""
+        if state.resolved:
+            state.taken |= 1 << state.at
+        else:
+            state.taken &= ~(1 << state.at)
+        if state.has_more and state.requests[state.at + 1].request in read:
+            state.next_request()
 
 
 _EXPLAINS = (acts.CHAT, acts.TELL, acts.EXPLAIN, acts.APOLOGISE)

@@ -171,6 +171,48 @@ def draw_levels(key: int) -> Levels:
     return tuple([below(draw(key, PERSONA, 0, k), HUNDRED + 1) for k in range(len(TRAITS))])
 
 
+_EXPERTISE, _ACCURACY, _ASSERTIVENESS = (
+    TRAITS.index(name) for name in ("expertise", "accuracy", "assertiveness")
+)
+_THIRD = 33
+
+
+def drawn_levels(key: int, split: str, difficulty: int = -1) -> Levels:
+    """The drawn persona of an episode of `split`, moved to a difficulty in hundredths (-1: not).
+
+    Careless, stubborn experts (accuracy in the lowest third, expertise and assertiveness in the
+    highest) are met in `test_persona` alone, and nobody else is met there.
+    """
+    levels = draw_levels(key)
+    if difficulty >= 0:
+        levels = hardened(levels, difficulty)
+    return _unfamiliar(levels) if split == "test_persona" else _familiar(levels)
+
+
+def is_unfamiliar(levels: Sequence[int]) -> bool:
+    """Whether it is the sort of person that is met in `test_persona` alone."""
+    high = HUNDRED - _THIRD
+    return (
+        levels[_ACCURACY] < _THIRD
+        and levels[_EXPERTISE] > high
+        and levels[_ASSERTIVENESS] > high
+    )
+
+
+def _familiar(levels: Levels) -> Levels:
+    if not is_unfamiliar(levels):
+        return levels
+    return tuple(HUNDRED - v if i == _ACCURACY else v for i, v in enumerate(levels))
+
+
+def _unfamiliar(levels: Levels) -> Levels:
+    moved = list(levels)
+    moved[_ACCURACY] = levels[_ACCURACY] * (_THIRD - 1) // HUNDRED
+    for trait in (_EXPERTISE, _ASSERTIVENESS):
+        moved[trait] = HUNDRED - (HUNDRED - levels[trait]) * (_THIRD - 1) // HUNDRED
+    return tuple(moved)
+
+
 def persona_of_levels(levels: Sequence[int], name: str) -> Persona:
     """The persona whose traits are these hundredths."""
     fields: dict[str, Any] = {t: v / HUNDRED for t, v in zip(TRAITS, levels, strict=True)}

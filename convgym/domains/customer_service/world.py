@@ -1,7 +1,8 @@
-"""The shop: customers and their orders, immutable, the same in every process.
+"""The shop: customers with orders, subscriptions and charges, immutable, the same in every process.
 
-    customer c ── orders 3c, 3c+1, 3c+2 (newest first)
-                     └── item → category, price;  stage;  days
+    customer c ── orders         3c, 3c+1, 3c+2 (newest first)   item, stage, days, variant, return
+               ── subscriptions  2c, 2c+1                        plan, months, how it is paid
+               └─ charges        3c, 3c+1, 3c+2                  amount, days, state, purpose
 
 Everything is an integer column; names, e-mail addresses and dates are put together only
 where somebody reads them. One seeded table is shared by all environments of a process;
@@ -10,22 +11,22 @@ what an episode changes lives in its own diff.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import date, timedelta
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convgym.engine import keys
+from convgym.language.figures import MONTHS
 
-CUSTOMERS = 1500
+CUSTOMERS = 6000
 ORDERS_EACH = 3
+SUBSCRIPTIONS_EACH = 2
+CHARGES_EACH = 3
 _WORLD_KEY = 0x0C057043A5E2D100
 TODAY = date(2026, 3, 16)
-MONTHS = (  # not strftime: %B follows the machine's locale
-    "January February March April May June July August September October November December"
-).split()
 
 STAGES = ("being processed", "packed", "shipped", "delivered")
 PROCESSING, PACKED, SHIPPED, DELIVERED = range(4)
@@ -87,29 +88,184 @@ STREETS = (
     "Garden Close",
 )
 TOWNS = ("Ashford", "Brighton", "Camden", "Derby", "Exeter", "Falmouth", "Grantham", "Hereford")
+SIZES = ("size S", "size M", "size L", "size XL")
+COLOURS = ("black", "white", "blue", "red", "green")
+PLANS: tuple[tuple[str, int], ...] = (  # name, cents a month
+    ("coffee box", 1990),
+    ("razor box", 990),
+    ("book club", 1490),
+    ("vitamin box", 2490),
+    ("snack box", 1790),
+    ("flower box", 2990),
+    ("wine box", 3990),
+    ("tea box", 1290),
+)
+DUPLICATE, UNASSIGNED, ORDER, PLAN = range(4)
+"""What a charge is shown to be for."""
+PENDING, BOOKED = range(2)
+
+Column = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class World:
-    """Integer columns; rows of `orders` belong to customer `row // ORDERS_EACH`."""
+def _drawn(count: int, rows: int, index: int, table: int = 0) -> Column:
+    """A column of draws below `count`; every column has an index of its own.  # (rows,)"""
+    every = np.arange(rows, dtype=np.uint64)
+    drawn = keys.draw_batch(_WORLD_KEY + table, keys.WORLD, every, index)
+    return keys.below_batch(drawn, count)
 
-    first: list[int]
-    last: list[int]
-    number: list[int]
-    postcode: list[int]
-    new_street: list[int]
-    new_number: list[int]
-    new_town: list[int]
-    item: list[int]
-    amount: list[int]
-    """Cents."""
-    stage: list[int]
-    placed: list[int]
-    """Days before today."""
-    due: list[int]
-    """Days after today for what is under way; minus the days since delivery otherwise."""
-    columns: dict[str, NDArray[np.int64]]
-    """The same order columns as arrays, for vectorised choice."""
+
+class Shop:
+    """`convgym.desk.world.Records` of the shop."""
+
+    accounts = CUSTOMERS
+
+    def __init__(self) -> None:
+        customers = CUSTOMERS
+        self.first = _drawn(len(_FIRST), customers, 10).tolist()
+        self.last = _drawn(len(_LAST), customers, 11).tolist()
+        self.postcode = (10000 + _drawn(90000, customers, 12)).tolist()
+        self.new_street = _drawn(len(STREETS), customers, 13).tolist()
+        self.new_number = (1 + _drawn(180, customers, 14)).tolist()
+        town = _drawn(len(TOWNS), customers, 15)
+        self.columns: dict[str, dict[str, Column]] = {
+            "": {
+                "returns": _drawn(5, customers, 16),
+                "hold": (_drawn(5, customers, 17) == 0).astype(np.int64),
+                "town": town,
+            },
+            "order": self._orders(),
+            "subscription": self._subscriptions(),
+            "charge": {},
+        }
+        self.columns["charge"] = self._charges()
+        self._lists = {
+            kind: {name: column.tolist() for name, column in columns.items()}
+            for kind, columns in self.columns.items()
+        }
+
+    # -- columns -----------------------------------------------------------------------------------
+
+    @staticmethod
+    def _orders() -> dict[str, Column]:
+        rows = CUSTOMERS * ORDERS_EACH
+        item = _drawn(len(ITEMS), rows, 0)
+        # A quarter of the customers bought the same thing twice: "my headphones" is ambiguous.
+        twin_of = _drawn(ORDERS_EACH, CUSTOMERS, 2)
+        twins = np.flatnonzero(_drawn(4, CUSTOMERS, 1) == 0)
+        source = twins * ORDERS_EACH + twin_of[twins]
+        item[twins * ORDERS_EACH + (twin_of[twins] + 1) % ORDERS_EACH] = item[source]
+        stage = np.array([0, 0, 1, 1, 2, 2, 3, 3, 3, 3])[_drawn(10, rows, 3)]
+        delivered = stage == DELIVERED
+        delivered_ago = 1 + _drawn(56, rows, 4)
+        due = np.where(delivered, -delivered_ago, 1 + _drawn(9, rows, 5))
+        since = np.where(delivered, delivered_ago, 0) + 2 + _drawn(4, rows, 6)
+        # Newest first, and no two orders of a customer on one day.
+        placed = np.maximum(since, 1).reshape(-1, ORDERS_EACH)
+        placed = placed + np.arange(ORDERS_EACH)[None, :] * 70
+        category = np.array([row[1] for row in ITEMS])[item]
+        # What came, and what the customer would rather have had.
+        choices = np.where(category == 0, len(SIZES), len(COLOURS))
+        variant = _drawn(60, rows, 8) % choices
+        wanted = (variant + 1 + _drawn(60, rows, 9) % (choices - 1)) % choices
+        returned = delivered & (_drawn(3, rows, 18) > 0)
+        return {
+            "item": item,
+            "category": category,
+            "amount": np.array([row[2] for row in ITEMS])[item] + 100 * _drawn(8, rows, 7),
+            "stage": stage,
+            "days": np.where(delivered, delivered_ago, -1),
+            "due": due,
+            "placed": placed.ravel(),
+            "variant": variant,
+            "wanted": wanted,
+            "stock": (_drawn(5, rows, 19) > 0).astype(np.int64),
+            "received": np.where(returned, _drawn(20, rows, 20) % (delivered_ago + 1), -1),
+        }
+
+    @staticmethod
+    def _subscriptions() -> dict[str, Column]:
+        rows = CUSTOMERS * SUBSCRIPTIONS_EACH
+        plan = _drawn(len(PLANS), rows, 0, 1).reshape(-1, SUBSCRIPTIONS_EACH)
+        twins = _drawn(6, CUSTOMERS, 1, 1) == 0
+        plan[twins, 1] = plan[twins, 0]
+        months = _drawn(9, rows, 2, 1).reshape(-1, SUBSCRIPTIONS_EACH) + np.array([0, 2])
+        started = months * 30 + _drawn(28, rows, 3, 1).reshape(-1, SUBSCRIPTIONS_EACH)
+        started[:, 1] = np.where(started[:, 0] == started[:, 1], started[:, 1] + 1, started[:, 1])
+        return {
+            "plan": plan.ravel(),
+            "months": months.ravel(),
+            "started": started.ravel() + 1,
+            "yearly": (_drawn(4, rows, 4, 1) == 0).astype(np.int64),
+        }
+
+    @staticmethod
+    def _charges() -> dict[str, Column]:
+        rows = CUSTOMERS * CHARGES_EACH
+        purpose = np.array([DUPLICATE, DUPLICATE, UNASSIGNED, UNASSIGNED, ORDER, ORDER, PLAN])[
+            _drawn(7, rows, 0, 2)
+        ].reshape(-1, CHARGES_EACH)
+        purpose[:, -1] = np.where(purpose[:, -1] == DUPLICATE, ORDER, purpose[:, -1])
+        amount = (990 + 10 * _drawn(2000, rows, 1, 2)).reshape(-1, CHARGES_EACH)
+        for k in range(CHARGES_EACH - 2, -1, -1):
+            # A duplicate charges once more what was charged before it.
+            again = purpose[:, k] == DUPLICATE
+            amount[again, k] = amount[again, k + 1]
+        days = (_drawn(24, rows, 2, 2).reshape(-1, CHARGES_EACH) + np.arange(CHARGES_EACH) * 25) + 1
+        state = (_drawn(6, rows, 3, 2) > 0).astype(np.int64)
+        return {
+            "amount": amount.ravel(),
+            "days": days.ravel(),
+            "state": state,
+            "purpose": purpose.ravel(),
+            "valid": (purpose.ravel() >= ORDER).astype(np.int64),
+        }
+
+    # -- text --------------------------------------------------------------------------------------
+
+    def text(self, kind: str, row: int, field: str) -> str:
+        """See `Records.text`."""
+        return self._texts[kind, field](row)
+
+    @cached_property
+    def _texts(self) -> dict[tuple[str, str], Callable[[int], str]]:
+        account, order = self._lists[""], self._lists["order"]
+        plan, charge = self._lists["subscription"], self._lists["charge"]
+        return {
+            ("", "name"): self.name,
+            ("", "email"): self.email,
+            ("", "postcode"): lambda row: f"{self.postcode[row]:05d}",
+            ("", "returns"): lambda row: str(account["returns"][row]),
+            ("", "hold"): lambda row: "security hold" if account["hold"][row] else "none",
+            ("", "town"): lambda row: TOWNS[account["town"][row]],
+            ("order", "order"): order_id,
+            ("order", "item"): lambda row: ITEMS[order["item"][row]][0],
+            ("order", "category"): lambda row: CATEGORIES[order["category"][row]],
+            ("order", "amount"): lambda row: money(order["amount"][row]),
+            ("order", "status"): lambda row: STAGES[order["stage"][row]],
+            ("order", "eta"): lambda row: date_text(order["due"][row]),
+            ("order", "delivery"): self._delivery,
+            ("order", "days"): lambda row: _days(order["days"][row]),
+            ("order", "placed"): lambda row: date_text(-order["placed"][row]),
+            ("order", "bought"): lambda row: self._kinds(row)[order["variant"][row]],
+            ("order", "variant"): lambda row: self._kinds(row)[order["wanted"][row]],
+            ("order", "stock"): lambda row: (
+                f"{self._kinds(row)[order['wanted'][row]]}: "
+                + ("in stock" if order["stock"][row] else "out of stock")
+            ),
+            ("order", "returned"): self._returned,
+            ("order", "address"): lambda row: self.address(row // ORDERS_EACH),
+            ("subscription", "subscription"): subscription_id,
+            ("subscription", "plan"): lambda row: PLANS[plan["plan"][row]][0],
+            ("subscription", "started"): lambda row: date_text(-plan["started"][row]),
+            ("subscription", "months"): lambda row: str(plan["months"][row]),
+            ("subscription", "paid"): lambda row: "yearly" if plan["yearly"][row] else "monthly",
+            ("charge", "charge"): charge_id,
+            ("charge", "amount"): lambda row: money(charge["amount"][row]),
+            ("charge", "charged"): lambda row: date_text(-charge["days"][row]),
+            ("charge", "days"): lambda row: str(charge["days"][row]),
+            ("charge", "state"): lambda row: ("pending", "booked")[charge["state"][row]],
+            ("charge", "purpose"): self._purpose,
+        }
 
     def name(self, customer: int) -> str:
         """First and last name."""
@@ -117,59 +273,120 @@ class World:
 
     def email(self, customer: int) -> str:
         """The address the account is kept under."""
-        return (
-            f"{_FIRST[self.first[customer]]}.{_LAST[self.last[customer]]}"
-            f"{self.number[customer]}@example.com"
-        ).lower()
-
-    def wrong_email(self, customer: int) -> str:
-        """What a customer with a poor memory writes instead; belongs to nobody."""
-        name = f"{_FIRST[self.first[customer]]}.{_LAST[self.last[customer]]}"
-        number = CUSTOMERS + (self.number[customer] * 7 + 3) % CUSTOMERS  # no account has it
-        return f"{name}{number}@example.com".lower()
-
-    def postcode_text(self, customer: int) -> str:
-        """Five digits."""
-        return f"{self.postcode[customer]:05d}"
-
-    def wrong_postcode(self, customer: int) -> str:
-        """A postcode that is not this customer's."""
-        return f"{(self.postcode[customer] + 4321) % 90000 + 10000:05d}"
+        return f"{self.name(customer).replace(' ', '.')}{customer}@example.com".lower()
 
     def address(self, customer: int) -> str:
         """Where the customer would like parcels to go from now on."""
-        return (
-            f"{self.new_number[customer]} {STREETS[self.new_street[customer]]}, "
-            f"{TOWNS[self.new_town[customer]]}"
-        )
+        town = TOWNS[self._lists[""]["town"][customer]]
+        return f"{self.new_number[customer]} {STREETS[self.new_street[customer]]}, {town}"
 
-    def order_id(self, order: int) -> str:
-        """`W` and five digits, unlike any other order's."""
-        return f"W{10000 + (order * 7919 + 1234) % 89989}"
+    def _kinds(self, order: int) -> tuple[str, ...]:
+        return SIZES if self._lists["order"]["category"][order] == 0 else COLOURS
 
-    def wrong_order_id(self, order: int) -> str:
-        """A number off by one, as memory has it: no order has it (tested)."""
-        return f"W{10000 + (order * 7919 + 1235) % 89989}"
+    def _delivery(self, order: int) -> str:
+        day = date_text(self._lists["order"]["due"][order])
+        delivered = self._lists["order"]["stage"][order] == DELIVERED
+        return f"delivered on {day}" if delivered else f"expected on {day}"
 
-    def item_name(self, order: int) -> str:
-        """What was bought."""
-        return ITEMS[self.item[order]][0]
+    def _returned(self, order: int) -> str:
+        ago = self._lists["order"]["received"][order]
+        return "nothing has come back" if ago < 0 else f"return received {ago} days ago"
 
-    def category(self, order: int) -> int:
-        """Index into `CATEGORIES`."""
-        return ITEMS[self.item[order]][1]
+    def _purpose(self, charge: int) -> str:
+        account, k = divmod(charge, CHARGES_EACH)
+        purpose = self._lists["charge"]["purpose"][charge]
+        if purpose == ORDER:
+            return f"order {order_id(account * ORDERS_EACH + k)}"
+        if purpose == PLAN:
+            return f"plan {subscription_id(account * SUBSCRIPTIONS_EACH)}"
+        return ("duplicate", "unassigned")[purpose]
 
-    def days_since_delivery(self, order: int) -> int:
-        """Days; -1 while it is not delivered."""
-        return -self.due[order] if self.stage[order] == DELIVERED else -1
+    def wrong(self, kind: str, row: int, field: str) -> str:
+        """See `Records.wrong`."""
+        if field == "email":
+            number = CUSTOMERS + (row * 7 + 3) % CUSTOMERS  # no account has it
+            return f"{self.name(row).replace(' ', '.')}{number}@example.com".lower()
+        if field == "postcode":
+            return f"{(self.postcode[row] + 4321) % 90000 + 10000:05d}"
+        return _number(kind, row, 1)
 
-    def customer_by_email(self, email: str) -> int:
-        """Row of the account kept under `email`, -1 where there is none."""
-        return _accounts().get(email.strip().lower(), -1)
+    # -- look-ups ----------------------------------------------------------------------------------
 
-    def order_by_id(self, order_id: str) -> int:
-        """Row of an order, -1 where there is none."""
-        return _order_rows().get(order_id.strip().upper(), -1)
+    def find(self, kind: str, text: str) -> int:
+        """See `Records.find`."""
+        text = text.strip()
+        return self._rows[kind].get(text.upper() if kind else text.lower(), -1)
+
+    @cached_property
+    def _rows(self) -> dict[str, dict[str, int]]:
+        each = {"order": ORDERS_EACH, "subscription": SUBSCRIPTIONS_EACH, "charge": CHARGES_EACH}
+        rows = {
+            kind: {_number(kind, row): row for row in range(CUSTOMERS * count)}
+            for kind, count in each.items()
+        }
+        rows[""] = {self.email(customer): customer for customer in range(CUSTOMERS)}
+        return rows
+
+    def agrees(self, kind: str, row: int, field: str, said: str) -> bool:
+        """See `Records.agrees`. An address agrees with its beginning."""
+        truth = self.text(kind, row, field)
+        if field == "status":
+            return said == SHORT_STAGES[self._lists["order"]["stage"][row]] or said == truth
+        if field == "address":
+            named = _plain(said)
+            return named == _plain(truth)[: len(named)] and bool(named)
+        if field == "variant":
+            return _plain(said)[-1:] == _plain(truth)[-1:]
+        return _plain(said) == _plain(truth)
+
+    def same_label(self, kind: str, row: int, other: int) -> bool:
+        """See `Records.same_label`."""
+        column = {"order": "item", "subscription": "plan", "charge": "amount"}[kind]
+        values = self._lists[kind][column]
+        return bool(values[row] == values[other])
+
+    def today(self) -> str:
+        """See `Records.today`."""
+        return f"{date_text(0)} {TODAY.year}"
+
+
+SHORT_STAGES = ("processing", "packed", "shipped", "delivered")
+"""How replies are read to name the stages."""
+_NUMBERS = {"order": ("W", 1234), "subscription": ("S", 4321), "charge": ("C", 2718)}
+
+
+def _number(kind: str, row: int, off: int = 0) -> str:
+    """A letter and five digits, unlike any other record's; one off is nobody's (tested)."""
+    letter, start = _NUMBERS[kind]
+    return f"{letter}{10000 + (row * 7919 + start + off) % 89989}"
+
+
+def order_id(row: int) -> str:
+    """`W` and five digits."""
+    return _number("order", row)
+
+
+def subscription_id(row: int) -> str:
+    """`S` and five digits."""
+    return _number("subscription", row)
+
+
+def charge_id(row: int) -> str:
+    """`C` and five digits."""
+    return _number("charge", row)
+
+
+def money(cents: int) -> str:
+    """`$24.90`."""
+    return f"${cents // 100}.{cents % 100:02d}"
+
+
+def _days(days: int) -> str:
+    return "not delivered" if days < 0 else str(days)
+
+
+def _plain(text: str) -> list[str]:
+    return "".join(c if c.isalnum() else " " for c in text.lower()).split()
 
 
 @cache
@@ -180,64 +397,6 @@ def date_text(days_from_today: int) -> str:
 
 
 @cache
-def _accounts() -> dict[str, int]:
-    shop = world()
-    return {shop.email(customer): customer for customer in range(CUSTOMERS)}
-
-
-@cache
-def _order_rows() -> dict[str, int]:
-    shop = world()
-    return {shop.order_id(order): order for order in range(CUSTOMERS * ORDERS_EACH)}
-
-
-@cache
-def world() -> World:
+def world() -> Shop:
     """The one shop of this version, built once per process."""
-    customers = np.arange(CUSTOMERS, dtype=np.uint64)
-    orders = np.arange(CUSTOMERS * ORDERS_EACH, dtype=np.uint64)
-
-    def column(rows: NDArray[np.uint64], index: int, count: int) -> NDArray[np.int64]:
-        drawn = keys.draw_batch(_WORLD_KEY, keys.WORLD, rows, index)
-        return keys.below_batch(drawn, count)
-
-    item = column(orders, 0, len(ITEMS))
-    # A quarter of the customers bought the same thing twice: "my headphones" is ambiguous.
-    twins = column(customers, 1, 4) == 0
-    twin_of = column(customers, 2, ORDERS_EACH)
-    rows = np.flatnonzero(twins)
-    source = rows * ORDERS_EACH + twin_of[rows]
-    target = rows * ORDERS_EACH + (twin_of[rows] + 1) % ORDERS_EACH
-    item[target] = item[source]
-
-    stage = np.array([0, 0, 1, 1, 2, 2, 3, 3, 3, 3])[column(orders, 3, 10)]
-    delivered_ago = 1 + column(orders, 4, 56)
-    due = np.where(stage == DELIVERED, -delivered_ago, 1 + column(orders, 5, 9))
-    since = np.where(stage == DELIVERED, delivered_ago, 0) + 2 + column(orders, 6, 4)
-    # Newest first, and no two orders of a customer on one day.
-    placed = np.maximum(since, 1).reshape(-1, ORDERS_EACH)
-    placed = placed + np.arange(ORDERS_EACH)[None, :] * 70
-    price = np.array([row[2] for row in ITEMS])[item]
-    amount = price + 100 * column(orders, 7, 8)
-    columns = {
-        "item": item,
-        "category": np.array([row[1] for row in ITEMS])[item],
-        "amount": amount,
-        "stage": stage,
-        "days": np.where(stage == DELIVERED, delivered_ago, -1),
-    }
-    return World(
-        first=column(customers, 10, len(_FIRST)).tolist(),
-        last=column(customers, 11, len(_LAST)).tolist(),
-        number=customers.astype(np.int64).tolist(),
-        postcode=(10000 + column(customers, 12, 90000)).tolist(),
-        new_street=column(customers, 13, len(STREETS)).tolist(),
-        new_number=(1 + column(customers, 14, 180)).tolist(),
-        new_town=column(customers, 15, len(TOWNS)).tolist(),
-        item=item.tolist(),
-        amount=amount.tolist(),
-        stage=stage.tolist(),
-        placed=placed.ravel().tolist(),
-        due=due.tolist(),
-        columns=columns,
-    )
+    return Shop()

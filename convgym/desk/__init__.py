@@ -1,0 +1,1 @@
+"""A service desk from its declaration: records, rules, workflows and phrases in, a domain out."""

@@ -1,0 +1,142 @@
+"""What a desk keeps of an episode beside the belief, and what all of its parts ask of it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from convgym.desk.declaration import ACCOUNT, Workflow
+from convgym.desk.tasks import Request
+from convgym.engine.episode import Episode
+from convgym.engine.grading import Evidence
+
+if TYPE_CHECKING:
+    from convgym.desk.vocabulary import Vocabulary
+
+Difference = dict[tuple[str, int, str], int | str]
+
+
+class DeskState:
+    """What the desk keeps of one episode beside the belief."""
+
+    __slots__ = (
+        "account",
+        "asked_to_confirm",
+        "at",
+        "decided_right",
+        "faults",
+        "heard",
+        "parameters",
+        "settled",
+        "transferred",
+    )
+
+    def __init__(self, parameters: dict[str, int], slots: int, faults: int) -> None:
+        self.parameters = parameters
+        self.account = -1  # row of the account in view
+        self.at = 0  # which request the customer is at
+        self.heard = [0] * slots  # per slot: 0 nothing, 1 right, 2 wrong
+        self.asked_to_confirm = (-1, -1)  # write and pointer of the last proper question
+        self.decided_right = False
+        self.transferred = False
+        self.faults = faults  # failures of the faulty tool still to come
+        self.settled: list[Evidence] = []  # of the requests before this one
+
+    def copy(self) -> DeskState:
+        """An independent copy."""
+        copy = DeskState(self.parameters, 0, 0)
+        for name in self.__slots__:
+            value = getattr(self, name)
+            setattr(copy, name, list(value) if type(value) is list else value)
+        return copy
+
+
+class Case:
+    """The request an episode is at, with what is asked of it again and again."""
+
+    __slots__ = ("belief", "desk", "episode", "request", "v", "workflow")
+
+    def __init__(self, vocabulary: Vocabulary, episode: Episode) -> None:
+        self.v, self.episode = vocabulary, episode
+        self.belief: bytearray = episode.belief
+        self.desk: DeskState = episode.desk
+        self.request: Request = episode.task.requests[self.desk.at]
+        self.workflow: Workflow = vocabulary.declaration.workflows[self.request.workflow]
+
+    @property
+    def own_account(self) -> bool:
+        """Whether the account in view is the customer's."""
+        return bool(self.desk.account == self.episode.task.account)
+
+    @property
+    def deciding(self) -> bool:
+        """The customer is authenticated, and what is in question was named and has been read."""
+        return bool(self.belief[self.v.authenticated]) and self.read
+
+    @property
+    def read(self) -> bool:
+        """The record that the customer means was read, and the customer has said which it is.
+
+        Who reads all records without asking knows no more than before.
+        """
+        if not self.own_account:
+            return False
+        if self.workflow.kind == ACCOUNT:
+            return bool(self.belief[self.v.found])
+        cells, k = self.v.of[self.workflow.kind], self.request.pointer
+        named = self.belief[cells.id_matches[k]] or self.belief[cells.label_matches[k]]
+        return bool(named and self.belief[cells.read[k]])
+
+    @property
+    def heard_details(self) -> bool:
+        """Whether all that has to be said for the request was said."""
+        return all(self.belief[self.v.heard_detail[name]] for name in self.workflow.details)
+
+    @property
+    def factors(self) -> int:
+        """How many factors the customer has been identified by."""
+        return self.belief[self.v.found] + self.belief[self.v.verified]
+
+    @property
+    def needed(self) -> int:
+        """How many factors this request needs."""
+        return max(self.desk.parameters["auth_level"], self.workflow.factors)
+
+    def authenticate(self) -> None:
+        """Whether the factors suffice for this request."""
+        self.belief[self.v.two_factors] = self.needed == 2
+        self.belief[self.v.authenticated] = self.factors >= self.needed
+
+    def is_meant(self, kind: str, pointer: int) -> bool:
+        """Whether a record in view is the one that the customer means."""
+        same = kind == self.workflow.kind and pointer == self.request.pointer
+        return same and self.own_account
+
+    def violate(self, code: str) -> None:
+        """Mark a broken obligation; the first time it goes into the ledger."""
+        bit = 1 << self.v.declaration.violations.index(code)
+        if not self.episode.violations & bit:
+            self.episode.violations |= bit
+            self.episode.note("violation", code)
+
+
+def row_of(vocabulary: Vocabulary, account: int, kind: str, pointer: int) -> int:
+    """Row of the record that a pointer stands for in an account's view."""
+    if kind == ACCOUNT:
+        return account
+    return account * vocabulary.declaration.kind[kind].each + pointer
+
+
+def difference(workflow: Workflow, row: int, detail: int) -> Difference:
+    """What a change leaves in the diff; `detail` is the word that was given, or 1."""
+    return {(workflow.kind or "account", row, workflow.name): detail if workflow.details else 1}
+
+
+def error_json(sentence: str) -> str:
+    """What a tool answers when it cannot do what it was asked."""
+    return json.dumps({"error": sentence})
+
+
+def answer_json(**values: Any) -> str:
+    """What a tool answers."""
+    return json.dumps(values)

@@ -1,0 +1,545 @@
+"""Tasks of a desk: who asks for what, on which records, under which policy.
+
+A task is a pure function of its split and number, and valid by construction:
+
+    workflow ─► outcome (the rule that is to decide, or none) ─► a record on which it can
+             ─► parameters under which it does ─► knowledge, details ─► the next request
+
+Which records and parameters fit an outcome is worked out once per workflow, for all of them at
+once; nothing is rejected, and no loop of unknown length stands inside `reset`. What a split holds
+out: `test_primitive` asks for a workflow, `test_compositional` for two workflows in one task, and
+`test_policy` for a rule that training never meets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convgym.desk.declaration import ACCOUNT, Declaration, Workflow
+from convgym.desk.world import Records
+from convgym.engine import keys
+from convgym.engine.rules import ALLOW, REFUSE, TRANSFER, Decision, Rule
+from convgym.engine.tasks import SPLITS, TaskTable, split_key, split_keys
+from convgym.errors import InvalidConfiguration
+
+KNOWS_ID, KNOWS_LABEL, LOOKS_UP, KNOWS_VAGUELY, MISTAKEN = range(5)
+KNOWLEDGES = ("number", "item", "looks up", "vague", "mistaken")
+_KNOWLEDGES = (KNOWS_ID,) * 3 + (KNOWS_LABEL,) * 2 + (LOOKS_UP, KNOWS_VAGUELY, MISTAKEN)
+_COUNTS = {"": (55, 85, 100), "test_compositional": (0, 70, 100)}
+"""Percent of tasks with at most one, two, three requests."""
+_GRANTED = 73
+"""Percent of first requests that are granted, where rules can refuse them at all."""
+_LATER_GRANTED = 80
+_GRANTED_BESIDE_NEW, _NEW = 45, 40
+"""Percent of first requests of `test_policy` that are granted, and that a held-out rule decides."""
+_FAULTY = 15
+"""Percent of tasks in which a tool fails at first."""
+_MOST_FAULTS = 2
+
+# Numbers of a task's draws; those of the i-th request are moved by i × _STRIDE.
+_WORKFLOW, _OUTCOME, _ROW, _VALUES, _KNOWLEDGE, _DETAIL, _EFFECT = range(7)
+_STRIDE = 32
+_IMPOSTOR, _COUNT, _FAULT, _FAULT_TOOL, _FAULTS, _PARAMETER = 128, 129, 130, 131, 132, 160
+
+# How hard a task is: points for what makes scripted policies fail on it (measured on train).
+_KNOWLEDGE_POINTS = np.array([0, 1, 1, 2, 2])
+_EFFECT_POINTS = {ALLOW: 0, REFUSE: 3, TRANSFER: 1}
+_REQUEST_POINTS = 3
+_FAULT_POINTS = 1
+
+_ACCOUNTS = {"train": (0, 6), "validation": (6, 8)}
+"""Tenths of the accounts that a split's tasks are about; all tests share the last two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One thing that is wanted, as integers."""
+
+    workflow: int
+    row: int
+    """Row of the record that is meant; of the account, where the workflow is about that."""
+    pointer: int
+    """Its place among the account's records, 0 the newest; -1 for the account itself."""
+    knowledge: int
+    """How it can be named: by number, by label, by number after a look, vaguely, or wrongly."""
+    detail: int
+    """Which word the first detail is; 1 for a text of the customer's own, 0 without details."""
+    decision: Decision
+    terms: tuple[int, ...]
+    """What is right to tell for each term of the workflow, as its rule gives it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Everything hidden from the agent."""
+
+    task_id: str
+    split: str
+    account: int
+    requests: tuple[Request, ...]
+    parameters: tuple[int, ...]
+    """In the order of the declaration's parameters."""
+    impostor: bool
+    """The customer is somebody else, and does not know the secret."""
+    faulty: int
+    """Number of the tool that fails at first, in the order of `tools`; -1 for none."""
+    faults: int
+    """How often it does."""
+    oracle_length: int
+    """Agent acts needed when the customer remembers everything right and says nothing unasked."""
+
+
+class Fits:
+    """On which records, under which parameters, each rule decides one workflow."""
+
+    def __init__(self, d: Declaration, records: Records, workflow: Workflow, split: str) -> None:
+        rules = d.rules_for(split)
+        self.rules: tuple[Rule, ...] = rules.deciding(workflow.name)
+        used = {one.operand for rule in self.rules for one in rule.when}
+        fields = {one.field for rule in self.rules for one in rule.when}
+        self.parameters = tuple(name for name in d.parameters if name in used)
+        self.details = tuple(
+            name for name in workflow.details if d.details[name] and name in fields
+        )
+        choices = [d.parameters[name] for name in self.parameters]
+        choices += [tuple(range(len(d.details[name]))) for name in self.details]
+        self.values: tuple[tuple[int, ...], ...] = tuple(product(*choices))
+        """Every way to set parameters, then details.  (ways,)"""
+        self.each = each = d.kind[workflow.kind].each if workflow.kind else 1
+        rows = np.arange(records.accounts * each)
+        facts: dict[str, Any] = {"always": np.ones((1, 1), dtype=np.int64)}
+        for field, column in records.columns[ACCOUNT].items():
+            facts[field] = column[rows // each][:, None]
+        if workflow.kind:
+            for field, column in records.columns[workflow.kind].items():
+                facts[field] = column[:, None]
+        columns = np.array(self.values, dtype=np.int64).reshape(len(self.values), -1)
+        given = {name: columns[None, :, i] for i, name in enumerate(self.parameters)}
+        for i, name in enumerate(self.details, start=len(self.parameters)):
+            facts[name] = columns[None, :, i]
+        decided = rules.first(workflow.name, facts, given)
+        self.decided: NDArray[np.int8] = np.broadcast_to(
+            decided, (len(rows), len(self.values))
+        ).astype(np.int8)
+        """The rule that decides, -1 for none.  (rows, ways)"""
+        self.effects = {
+            effect: np.isin(self.decided, self._numbers(effect)).any(axis=1)
+            for effect in (ALLOW, REFUSE, TRANSFER)
+        }
+        """Rows on which some way leads to an effect.  (rows,) each"""
+
+    def _numbers(self, effect: str) -> list[int]:
+        numbers = [i for i, rule in enumerate(self.rules) if rule.effect == effect]
+        return [-1, *numbers] if effect == ALLOW else numbers
+
+    def effect(self, outcome: int) -> str:
+        """What becomes of a request that rule `outcome` decides."""
+        return self.rules[outcome].effect if outcome >= 0 else ALLOW
+
+    def with_effect(self, effect: str, row: int) -> list[int]:
+        """Rules that can decide `row` with this effect."""
+        found = np.unique(self.decided[row]).tolist()
+        return [outcome for outcome in found if self.effect(outcome) == effect]
+
+    @lru_cache(maxsize=4096)  # noqa: B019 (lives as long as its desk, which is shared)
+    def rows(self, outcome: int, low: int, high: int) -> NDArray[np.int64]:
+        """Rows of a range of accounts' tenths on which rule `outcome` can decide.  # (rows,)"""
+        return np.flatnonzero(self._tenths(low, high) & (self.decided == outcome).any(axis=1))
+
+    def _tenths(self, low: int, high: int) -> NDArray[np.bool_]:
+        share = tenths(len(self.decided) // self.each)
+        return np.repeat((share >= low) & (share < high), self.each)
+
+
+def tenths(accounts: int) -> NDArray[np.int64]:
+    """Which tenth of the accounts each belongs to: splits share no customer.  # (accounts,)"""
+    drawn = keys.draw_batch(0x5B117, keys.WORLD, np.arange(accounts, dtype=np.uint64), 99)
+    return (drawn % np.uint64(10)).astype(np.int64)
+
+
+class Tasks:
+    """All tasks of one desk."""
+
+    def __init__(self, declaration: Declaration, records: Records) -> None:
+        self.declaration, self.records = declaration, records
+        self._fits: dict[tuple[str, bool], Fits] = {}
+        self._plans: dict[str, _Plan] = {}
+        self.draw = lru_cache(maxsize=65536)(self._draw)
+        self.table = lru_cache(maxsize=16)(self._table)
+
+    # -- what a split allows -----------------------------------------------------------------------
+
+    @cached_property
+    def held_out_pairs(self) -> frozenset[tuple[str, str]]:
+        """Workflows that meet in no task but those of `test_compositional`, each way round."""
+        d = self.declaration
+        names = [workflow.name for workflow in d.workflows if not workflow.held_out]
+        pairs = [(one, other) for i, one in enumerate(names) for other in names[i + 1 :]]
+        stem = split_key(d.name, "test_compositional", 0)
+
+        def drawn(pair: tuple[str, str]) -> int:
+            return keys.draw(stem, keys.TASK, d.names.index(pair[0]), d.names.index(pair[1]))
+
+        apart = sorted(pairs, key=drawn)[: len(pairs) // 3]
+        return frozenset((*apart, *((other, one) for one, other in apart)))
+
+    @cached_property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that this desk has tasks for."""
+        d = self.declaration
+        lacks = {
+            "test_compositional": not self.held_out_pairs,
+            "test_primitive": not any(workflow.held_out for workflow in d.workflows),
+            "test_policy": not any(rule.held_out for rule in d.rules.rules),
+        }
+        return tuple(split for split in SPLITS if not lacks.get(split, False))
+
+    def fits(self, workflow: Workflow, split: str) -> Fits:
+        """Where each rule can decide `workflow` in a split; worked out once."""
+        key = (workflow.name, split == "test_policy")
+        if key not in self._fits:
+            self._fits[key] = Fits(self.declaration, self.records, workflow, split)
+        return self._fits[key]
+
+    def each(self, workflow: Workflow) -> int:
+        """How many records of the workflow's kind an account has."""
+        return self.declaration.kind[workflow.kind].each if workflow.kind else 1
+
+    def plan(self, split: str) -> _Plan:
+        """What first requests of a split may be, with their weights."""
+        if split not in self._plans:
+            if split not in self.splits:
+                raise InvalidConfiguration(
+                    f"the domain {self.declaration.name!r} has no tasks in the split {split!r}, "
+                    f"since it declares nothing that is held out there; it has "
+                    f"{', '.join(self.splits)}"
+                )
+            self._plans[split] = _Plan(self, split)
+        return self._plans[split]
+
+    # -- one task ----------------------------------------------------------------------------------
+
+    def _draw(self, split: str, number: int) -> Task:
+        """The task called `<split>-<number>`; the same in every process."""
+        d, plan = self.declaration, self.plan(split)
+        key = split_key(d.name, split, number)
+
+        def pick(index: int, count: int) -> int:
+            return keys.below(keys.draw(key, keys.TASK, 0, index), count)
+
+        first = plan.first(pick(_WORKFLOW, plan.total))
+        impostor = plan.impostors > pick(_IMPOSTOR, 100)
+        values: dict[str, int] = {}
+        outcome = plan.outcome(first, pick(_OUTCOME, 10_000))
+        fits = self.fits(first, split)
+        pool = fits.rows(outcome, *plan.accounts)
+        row = int(pool[pick(_ROW, len(pool))])
+        account = row // self.each(first)
+        requests = [self._request(first, split, row, outcome, values, pick, 0)]
+        transfer = fits.effect(outcome) == TRANSFER
+        count = 1 if impostor or transfer else plan.count(pick(_COUNT, 100))
+        used = [first]
+        for place in range(1, count):
+            later = self._later(split, used, account, pick, place, place == count - 1)
+            if later is None:
+                break
+            workflow, row, outcome = later
+            requests.append(self._request(workflow, split, row, outcome, values, pick, place))
+            used.append(workflow)
+        if impostor:
+            values["auth_level"] = 2
+            requests = [self._unverified(requests[0])]
+        parameters = tuple(
+            values.get(name, options[pick(_PARAMETER + i, len(options))])
+            for i, (name, options) in enumerate(d.parameters.items())
+        )
+        faulty = pick(_FAULT_TOOL, len(self.tools)) if pick(_FAULT, 100) < _FAULTY else -1
+        faults = 1 + pick(_FAULTS, _MOST_FAULTS) if faulty >= 0 else 0
+        given = dict(zip(d.parameters, parameters, strict=True))
+        complete = tuple(self._with_terms(request, account, given) for request in requests)
+        return Task(
+            task_id=f"{split}-{number}",
+            split=split,
+            account=account,
+            requests=complete,
+            parameters=parameters,
+            impostor=impostor,
+            faulty=faulty,
+            faults=faults,
+            oracle_length=self._oracle_length(complete, given, impostor),
+        )
+
+    @cached_property
+    def tools(self) -> tuple[str, ...]:
+        """The tools that can fail, in order."""
+        d = self.declaration
+        names = [d.account.find, d.account.verify]
+        for kind in d.kinds:
+            names += [f"list_{kind.many}", f"get_{kind.name}"]
+        return (*names, *(workflow.tool for workflow in d.writes))
+
+    def _later(
+        self,
+        split: str,
+        used: Sequence[Workflow],
+        account: int,
+        pick: Any,
+        place: int,
+        last: bool,
+    ) -> tuple[Workflow, int, int] | None:
+        """A further request on a record of the same account; None where nothing is left."""
+        drawn = ALLOW if pick(_EFFECT + place * _STRIDE, 100) < _LATER_GRANTED else REFUSE
+        effects = dict.fromkeys((drawn, ALLOW, REFUSE, *((TRANSFER,) if last else ())))
+        allowed = self._partners(split, used)
+        for effect in effects:
+            open_to: list[tuple[Workflow, list[int]]] = []
+            for workflow in allowed:
+                each, can = self.each(workflow), self.fits(workflow, split).effects[effect]
+                rows = [r for r in range(account * each, (account + 1) * each) if can[r]]
+                if rows:
+                    open_to.append((workflow, rows))
+            if open_to:
+                total = sum(workflow.weight for workflow, _ in open_to)
+                at = pick(_WORKFLOW + place * _STRIDE, total)
+                for workflow, rows in open_to:
+                    at -= workflow.weight
+                    if at < 0:
+                        break
+                row = rows[pick(_ROW + place * _STRIDE, len(rows))]
+                outcomes = self.fits(workflow, split).with_effect(effect, row)
+                outcome = outcomes[pick(_OUTCOME + place * _STRIDE, len(outcomes))]
+                return workflow, row, outcome
+        return None
+
+    def _partners(self, split: str, used: Sequence[Workflow]) -> list[Workflow]:
+        """What may follow; the second request of `test_compositional` makes a held-out pair."""
+        apart, names = self.held_out_pairs, [workflow.name for workflow in used]
+        free = [w for w in self.declaration.workflows_for(split) if w.name not in names]
+        if split != "test_compositional":
+            return [w for w in free if not any((name, w.name) in apart for name in names)]
+        if len(used) == 1:
+            return [w for w in free if (names[0], w.name) in apart]
+        return free
+
+    def _request(
+        self,
+        workflow: Workflow,
+        split: str,
+        row: int,
+        outcome: int,
+        values: dict[str, int],
+        pick: Any,
+        place: int,
+    ) -> Request:
+        """A request that rule `outcome` decides; sets the parameters that make it so."""
+        d, at = self.declaration, place * _STRIDE
+        fits = self.fits(workflow, split)
+        ways = np.flatnonzero(fits.decided[row] == outcome)
+        way = fits.values[ways[pick(_VALUES + at, len(ways))]]
+        values.update(zip(fits.parameters, way, strict=False))
+        decisive = dict(zip(fits.details, way[len(fits.parameters) :], strict=True))
+        detail = 0
+        if workflow.details:
+            name = workflow.details[0]
+            words = d.details[name]
+            detail = decisive.get(name, pick(_DETAIL + at, len(words)) if words else 1)
+        knowledge, pointer = KNOWS_ID, -1
+        if workflow.kind:
+            knowledge = _KNOWLEDGES[pick(_KNOWLEDGE + at, len(_KNOWLEDGES))]
+            if knowledge == KNOWS_VAGUELY and not d.kind[workflow.kind].vague:
+                knowledge = KNOWS_LABEL
+            pointer = row % self.each(workflow)
+        decision = fits.rules[outcome].decision if outcome >= 0 else Decision(ALLOW)
+        number = d.names.index(workflow.name)
+        return Request(number, row, pointer, knowledge, detail, decision, ())
+
+    @staticmethod
+    def _unverified(request: Request) -> Request:
+        return Request(
+            request.workflow,
+            request.row,
+            request.pointer,
+            request.knowledge,
+            request.detail,
+            Decision(REFUSE, "unverified"),
+            (),
+        )
+
+    def facts(self, kind: str, row: int, account: int) -> dict[str, int]:
+        """What the rules ask of one record and its account."""
+        columns = self.records.columns
+        facts = {field: int(column[account]) for field, column in columns[ACCOUNT].items()}
+        if kind:
+            facts |= {field: int(column[row]) for field, column in columns[kind].items()}
+        return {"always": 1, **facts}
+
+    def _with_terms(self, request: Request, account: int, parameters: dict[str, int]) -> Request:
+        d = self.declaration
+        workflow = d.workflows[request.workflow]
+        if not workflow.terms:
+            return request
+        facts = self.facts(workflow.kind, request.row, account) | parameters
+        for name in workflow.details:
+            facts[name] = request.detail
+        terms = tuple(d.rules.term(term, facts, parameters) for term in workflow.terms)
+        return Request(
+            request.workflow,
+            request.row,
+            request.pointer,
+            request.knowledge,
+            request.detail,
+            request.decision,
+            terms,
+        )
+
+    def _oracle_length(
+        self, requests: Sequence[Request], parameters: dict[str, int], impostor: bool
+    ) -> int:
+        """Key asked and found, secret asked and verified, then what each request takes."""
+        if impostor:
+            return 7  # ask, find, ask, verify, ask, verify, refuse
+        d = self.declaration
+        workflows = [d.workflows[request.workflow] for request in requests]
+        level = max(parameters["auth_level"], *(workflow.factors for workflow in workflows))
+        return 2 + 2 * (level == 2) + sum(map(self._request_length, requests, workflows))
+
+    def _request_length(self, request: Request, workflow: Workflow) -> int:
+        steps = 0
+        if workflow.kind:
+            steps = 3 - (request.knowledge == KNOWS_ID)  # asked, listed, read; or asked, read
+            steps += {KNOWS_VAGUELY: 1, MISTAKEN: 2}.get(request.knowledge, 0)
+            each = self.each(workflow)
+            first = request.row - request.pointer
+            twins = sum(
+                self.records.same_label(workflow.kind, request.row, row)
+                for row in range(first, first + each)
+            )
+            named = request.knowledge in (KNOWS_LABEL, KNOWS_VAGUELY, MISTAKEN)
+            steps += twins > 1 and named
+        effect = request.decision.effect
+        if effect == TRANSFER:
+            return steps + 1
+        if effect == REFUSE:
+            return steps + 1 + bool(request.decision.alternative)
+        if workflow.facts:
+            return steps + len(workflow.facts)
+        # Details asked, terms told, then confirm, write, report.
+        return steps + len(workflow.details) + len(workflow.terms) + 3
+
+    def signature(self, task: Task) -> Hashable:
+        """What distinguishes two tasks in substance: who, what, on which record, with what end."""
+        return (task.account, task.impostor) + tuple(
+            (r.workflow, r.row, r.detail, r.decision.effect, r.decision.reason, r.terms)
+            for r in task.requests
+        )
+
+    # -- all tasks at once -------------------------------------------------------------------------
+
+    def _table(self, split: str) -> TaskTable:
+        """Topic and hardness of all tasks of a split, without making them."""
+        d, plan = self.declaration, self.plan(split)
+        every = split_keys(d.name, split, SPLITS[split])
+
+        def pick(index: int, count: int) -> NDArray[np.int64]:
+            return keys.below_batch(keys.draw_batch(every, keys.TASK, 0, index), count)
+
+        first = plan.number_of(pick(_WORKFLOW, plan.total))
+        outcome_drawn, points = pick(_OUTCOME, 10_000), np.zeros(len(every), dtype=np.int64)
+        transfers = np.zeros(len(every), dtype=bool)
+        for number in np.unique(first):
+            rows = first == number
+            cumulative, outcomes = plan.outcomes[int(number)]
+            chosen = np.searchsorted(cumulative, outcome_drawn[rows], side="right")
+            fits = self.fits(d.workflows[number], split)
+            effects = [fits.effect(outcome) for outcome in outcomes]
+            points[rows] = np.array([_EFFECT_POINTS[effect] for effect in effects])[chosen]
+            transfers[rows] = np.array([effect == TRANSFER for effect in effects])[chosen]
+        impostor = pick(_IMPOSTOR, 100) < plan.impostors
+        knowledge = np.array(_KNOWLEDGES)[pick(_KNOWLEDGE, len(_KNOWLEDGES))]
+        counts = 1 + np.searchsorted(plan.counts, pick(_COUNT, 100), side="right")
+        counts = np.where(impostor | transfers, 1, counts)
+        points += _KNOWLEDGE_POINTS[knowledge] + _REQUEST_POINTS * (counts - 1)
+        points += _FAULT_POINTS * (pick(_FAULT, 100) < _FAULTY)
+        return TaskTable(first, points)
+
+
+class _Plan:
+    """What the first request of a split's tasks may be."""
+
+    def __init__(self, tasks: Tasks, split: str) -> None:
+        d = tasks.declaration
+        self.accounts = _ACCOUNTS.get(split, (8, 10))
+        self.counts = np.array(_COUNTS.get(split, _COUNTS[""]))
+        held_out = split in ("test_primitive", "test_policy", "test_compositional")
+        self.impostors = 0 if held_out else d.impostors
+        self.workflows = [w for w in d.workflows_for(split) if self._begins(tasks, w, split)]
+        self.cumulative = np.cumsum([workflow.weight for workflow in self.workflows])
+        self.total = int(self.cumulative[-1])
+        self._numbers = np.array([d.names.index(workflow.name) for workflow in self.workflows])
+        self.outcomes: dict[int, tuple[NDArray[np.int64], list[int]]] = {}
+        for number, workflow in zip(self._numbers, self.workflows, strict=True):
+            self.outcomes[int(number)] = self._outcomes(tasks, workflow, split)
+        self._of = {workflow.name: int(n) for n, workflow in zip(
+            self._numbers, self.workflows, strict=True
+        )}
+
+    @staticmethod
+    def _begins(tasks: Tasks, workflow: Workflow, split: str) -> bool:
+        if split == "test_primitive":
+            return workflow.held_out
+        if split == "test_policy":
+            rules = tasks.declaration.rules.deciding(workflow.name)
+            return any(rule.held_out for rule in rules)
+        if split == "test_compositional":
+            return any(workflow.name == one for one, _ in tasks.held_out_pairs)
+        return True
+
+    def _outcomes(
+        self, tasks: Tasks, workflow: Workflow, split: str
+    ) -> tuple[NDArray[np.int64], list[int]]:
+        """Cumulative weights out of 10,000, and the rules they stand for; -1 grants."""
+        fits = tasks.fits(workflow, split)
+        possible = [
+            outcome
+            for outcome in range(-1, len(fits.rules))
+            if len(fits.rows(outcome, *self.accounts))
+        ]
+        if split == "test_compositional":
+            possible = [o for o in possible if fits.effect(o) != TRANSFER]
+        granted, share = -1 in possible, _GRANTED * 100
+        new = [o for o in possible if o >= 0 and fits.rules[o].held_out]
+        others = [o for o in possible if o >= 0 and o not in new]
+        if new:
+            share = _GRANTED_BESIDE_NEW * 100
+        possible = [-1] * granted + others + new
+        left = 10_000 - share * granted
+        of_new = _NEW * 100 if new and (others or granted) else left * bool(new)
+        weights = [share] * granted
+        weights += [(left - of_new) // len(others)] * len(others) if others else []
+        weights += [of_new // len(new)] * len(new) if new else []
+        weights[-1] += 10_000 - sum(weights)
+        return np.cumsum(weights), possible
+
+    def first(self, drawn: int) -> Workflow:
+        """The workflow of the first request."""
+        return self.workflows[int(np.searchsorted(self.cumulative, drawn, side="right"))]
+
+    def number_of(self, drawn: NDArray[np.int64]) -> NDArray[np.int64]:
+        """`first`, as numbers, for many draws at once."""
+        return self._numbers[np.searchsorted(self.cumulative, drawn, side="right")]
+
+    def outcome(self, workflow: Workflow, drawn: int) -> int:
+        """The rule that decides it."""
+        cumulative, outcomes = self.outcomes[self._of[workflow.name]]
+        return outcomes[int(np.searchsorted(cumulative, drawn, side="right"))]
+
+    def count(self, drawn: int) -> int:
+        """How many requests a task has."""
+        return 1 + int(np.searchsorted(self.counts, drawn, side="right"))
