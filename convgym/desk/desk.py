@@ -41,7 +41,6 @@ from convgym.desk.vocabulary import (
     Vocabulary,
     described_by,
 )
-from convgym.desk.world import Records
 from convgym.engine import acts
 from convgym.engine.acts import AgentTurn, Call, Heard, Said, UserTurn
 from convgym.engine.episode import Episode
@@ -84,7 +83,7 @@ class ServiceDesk:
         self._tools = Tools(vocabulary, tasks)
         self.value_slots = wording.value_slots(self)
 
-    # -- words, of the subclass --------------------------------------------------------------------
+    # -- words, of the subclass ------------------------------------------------------------------
 
     utterances: tuple[str, ...] = ()
 
@@ -108,7 +107,7 @@ class ServiceDesk:
         """A reranker over the desk's own wordings."""
         raise NotImplementedError
 
-    # -- what claims in free text mean at this desk ------------------------------------------------
+    # -- what claims in free text mean at this desk ----------------------------------------------
 
     def reason_meant(self, case: Case, reason: str) -> str:
         """The reason that a refusal in words stands for."""
@@ -140,7 +139,7 @@ class ServiceDesk:
         claim = acts.KNOWN if number in right else acts.FALSE
         return Said(acts.TELL, told, value=int(number > 0), claim=claim)
 
-    # -- opening -----------------------------------------------------------------------------------
+    # -- opening ---------------------------------------------------------------------------------
 
     def make_user(self, model: DecisionModel) -> AgendaUser:
         """The customer."""
@@ -234,7 +233,7 @@ class ServiceDesk:
         facts = len(self.declaration.facts)
         return frozenset(kinds | {(acts.TELL, i) for i in range(facts, len(self.v.told))})
 
-    # -- an act number as a turn ---------------------------------------------------------------------
+    # -- an act number as a turn -------------------------------------------------------------------
 
     def turn(self, episode: Episode, number: int) -> AgentTurn:
         """The agent turn that an action number stands for."""
@@ -267,7 +266,7 @@ class ServiceDesk:
         """The agent turn that a reply in free text stands for."""
         return grounding.understand(text, self.read_speech)
 
-    # -- what the engine asks for --------------------------------------------------------------------
+    # -- what the engine asks for ------------------------------------------------------------------
 
     def call(self, episode: Episode, call: Call | RawCall) -> str:
         """Run one tool; a call from text is held against the state now."""
@@ -347,7 +346,7 @@ class ServiceDesk:
         desk.asked_to_confirm, desk.decided_right = (-1, -1), False
         desk.at += 1
 
-    # -- verdict -------------------------------------------------------------------------------------
+    # -- verdict -----------------------------------------------------------------------------------
 
     def grade(self, episode: Episode) -> Grade:
         """Evidence of this episode as it stands, over all of its requests."""
@@ -359,8 +358,13 @@ class ServiceDesk:
             return grade(now._replace(clean=clean))
         each = [grade(one._replace(clean=clean)) for one in (*episode.desk.settled, now)]
         success = len(each) == asked and all(one.success for one in each)
+        shown = (*episode.desk.settled, now)
         whole = Evidence(
-            *(all(e[i] for e in (*episode.desk.settled, now)) for i in range(4)), clean
+            authenticated=all(one.authenticated for one in shown),
+            read=all(one.read for one in shown),
+            decided=all(one.decided for one in shown),
+            told=all(one.told for one in shown),
+            clean=clean,
         )
         return Grade(
             success,
@@ -371,11 +375,10 @@ class ServiceDesk:
 
     def _allowed(self, episode: Episode) -> list[dict[tuple[str, int, str], int | str]]:
         """The diffs that a conversation may have so far: with or without the newest change."""
-        d, done = self.declaration, {}
+        done: dict[tuple[str, int, str], int | str] = {}
         for request in episode.task.requests[: episode.desk.at]:
             done.update(self._goal(request))
         now = episode.task.requests[episode.desk.at]
-        del d
         return [done, done | self._goal(now)]
 
     def _goal(self, request: Request) -> dict[tuple[str, int, str], int | str]:
@@ -417,7 +420,7 @@ class ServiceDesk:
         user, at = case.episode.user, case.desk.at
         return bool(user.taken >> at & 1)
 
-    # -- words ---------------------------------------------------------------------------------------
+    # -- words -------------------------------------------------------------------------------------
 
     def shown(self, kind: str, row: int, read: bool) -> dict[str, str]:
         """What is in sight of a record, by name; `read` is set once it has been read."""

@@ -1,6 +1,7 @@
 """A desk's declaration from its folder of TOML files.
 
-    workflows.toml   domain, account, kind, detail, fact, term, workflow
+    schema.toml      domain, account, kind, detail, fact, term
+    workflows.toml   workflow
     rules.toml       parameter, rule
 
 Everything that is wrong with a folder is said at once, each thing in a sentence with its place.
@@ -11,6 +12,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from importlib.resources.abc import Traversable
 from typing import Any
 
 from convgym.desk.declaration import ACCOUNT, WORDS, Account, Declaration, Kind, Workflow
@@ -77,38 +79,53 @@ class _Faults:
                 self(f"{place}: {key!r} is not one of {', '.join(allowed)}")
 
 
-def parse_toml(text: str, name: str) -> dict[str, Any]:
+def read_toml(path: Traversable) -> dict[str, Any]:
     """A TOML file's content; raises InvalidConfiguration with its name."""
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidConfiguration(f"{name} is no TOML: {error}; mend it there") from None
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidConfiguration(
+            f"{path} cannot be read as TOML ({error}); a domain's folder needs it"
+        ) from None
 
 
-def declare(workflows: Mapping[str, Any], rules: Mapping[str, Any], place: str) -> Declaration:
-    """A declaration from the contents of `workflows.toml` and `rules.toml`.
+FILES = ("schema.toml", "workflows.toml", "rules.toml")
+
+
+def declaration_of(folder: Traversable) -> tuple[Declaration, dict[str, Any]]:
+    """(declaration, schema) of a folder; raises InvalidConfiguration for what is wrong with it."""
+    schema, workflows, rules = (read_toml(folder.joinpath(name)) for name in FILES)
+    return declare(schema, workflows, rules, str(folder)), schema
+
+
+def declare(
+    schema: Mapping[str, Any], workflows: Mapping[str, Any], rules: Mapping[str, Any], place: str
+) -> Declaration:
+    """A declaration from the contents of a folder's three files.
 
     Raises InvalidConfiguration that names every fault; `place` is where they were read.
     """
     faults = _Faults()
-    schema = (*("domain", "account", "kind", "detail", "fact", "term", "workflow"), "field")
-    faults.known("workflows.toml", workflows, schema)
+    faults.known(
+        "schema.toml", schema, ("domain", "account", "kind", "detail", "fact", "term")
+    )
+    faults.known("workflows.toml", workflows, ("workflow",))
     faults.known("rules.toml", rules, ("parameter", "rule"))
-    domain = dict(workflows.get("domain", {}))
-    faults.known("[domain]", domain, ("name", "role", "impostors", "today"))
+    domain = dict(schema.get("domain", {}))
+    faults.known("[domain]", domain, ("name", "role", "impostors"))
     parameters, wordings = _parameters(rules.get("parameter", {}), faults)
-    account = _account(workflows.get("account", {}), faults)
+    account = _account(schema.get("account", {}), faults)
     declaration = Declaration(
         name=str(domain.get("name", "")),
         role=str(domain.get("role", "")),
         account=account,
-        kinds=tuple(_kinds(workflows.get("kind", {}), faults)),
+        kinds=tuple(_kinds(schema.get("kind", {}), faults)),
         details={
             name: () if words == WORDS else tuple(words)
-            for name, words in workflows.get("detail", {}).items()
+            for name, words in schema.get("detail", {}).items()
         },
-        facts=dict(workflows.get("fact", {})),
-        terms={name: (str(v[0]), str(v[-1])) for name, v in workflows.get("term", {}).items()},
+        facts=dict(schema.get("fact", {})),
+        terms={name: (str(v[0]), str(v[-1])) for name, v in schema.get("term", {}).items()},
         workflows=tuple(_workflows(workflows.get("workflow", {}), faults)),
         parameters=parameters,
         wordings=wordings,
@@ -124,7 +141,7 @@ def declare(workflows: Mapping[str, Any], rules: Mapping[str, Any], place: str) 
 
 
 def _account(given: Mapping[str, Any], faults: _Faults) -> Account:
-    faults.known("[account]", given, ("name", "key", "secret", "find", "verify", "rows"))
+    faults.known("[account]", given, ("name", "key", "secret", "find", "verify", "rows", "fields"))
     for key in ("key", "secret"):
         if not given.get(key):
             faults(f"[account]: {key} is missing; it names the field that identifies an account")
@@ -140,19 +157,25 @@ def _account(given: Mapping[str, Any], faults: _Faults) -> Account:
 
 def _kinds(given: Mapping[str, Any], faults: _Faults) -> Iterator[Kind]:
     for name, body in given.items():
-        faults.known(f"[kind.{name}]", body, tuple(f.name for f in fields(Kind))[1:])
+        allowed = tuple(f.name for f in fields(Kind))[1:]
+        faults.known(f"[kind.{name}]", body, (*allowed, "fields"))
         missing = [key for key in ("each", "label", "date") if key not in body]
         if missing:
             faults(f"[kind.{name}]: {', '.join(missing)} missing")
             continue
-        yield Kind(name, **{k: tuple(v) if isinstance(v, list) else v for k, v in body.items()})
+        known = {k: _frozen(v) for k, v in body.items() if k in allowed}
+        yield Kind(name, **known)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _workflows(given: Mapping[str, Any], faults: _Faults) -> Iterator[Workflow]:
     allowed = tuple(f.name for f in fields(Workflow) if f.name != "name")
     for name, body in given.items():
         faults.known(f"[workflow.{name}]", body, allowed)
-        known = {k: tuple(v) if isinstance(v, list) else v for k, v in body.items() if k in allowed}
+        known = {k: _frozen(v) for k, v in body.items() if k in allowed}
         if bool(known.get("tool")) == bool(known.get("facts")):
             faults(f"[workflow.{name}]: it has to have either facts to tell or a tool that changes")
         yield Workflow(name, **known)
@@ -162,7 +185,7 @@ def _parameters(
     given: Mapping[str, Any], faults: _Faults
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[str, ...]]]:
     values: dict[str, tuple[int, ...]] = {_AUTH_LEVEL: (1, 2)}
-    wordings = {_AUTH_LEVEL: ("find the account.", "find the account, then verify it.")}
+    wordings: dict[str, tuple[str, ...]] = {_AUTH_LEVEL: ("find the account.", "find the account, then verify it.")}
     for name, body in given.items():
         faults.known(f"[parameter.{name}]", body, ("values", "text"))
         values[name] = tuple(int(value) for value in body.get("values", ()))

@@ -301,14 +301,15 @@ class Tasks:
         for effect in effects:
             open_to: list[tuple[Workflow, list[int]]] = []
             for workflow in allowed:
-                each, can = self.each(workflow), self.fits(workflow, split).effects[effect]
+                each = self.each(workflow)
+                can: NDArray[np.bool_] = np.asarray(self.fits(workflow, split).effects[effect])
                 rows = [r for r in range(account * each, (account + 1) * each) if can[r]]
                 if rows:
                     open_to.append((workflow, rows))
             if open_to:
                 total = sum(workflow.weight for workflow, _ in open_to)
                 at = pick(_WORKFLOW + place * _STRIDE, total)
-                for workflow, rows in open_to:
+                for workflow, rows in open_to:  # noqa: B007 (used where the loop ends)
                     at -= workflow.weight
                     if at < 0:
                         break
@@ -435,10 +436,11 @@ class Tasks:
 
     def signature(self, task: Task) -> Hashable:
         """What distinguishes two tasks in substance: who, what, on which record, with what end."""
-        return (task.account, task.impostor) + tuple(
+        wanted = (
             (r.workflow, r.row, r.detail, r.decision.effect, r.decision.reason, r.terms)
             for r in task.requests
         )
+        return (task.account, task.impostor, *wanted)
 
     # -- all tasks at once -------------------------------------------------------------------------
 

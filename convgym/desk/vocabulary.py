@@ -192,15 +192,15 @@ class Vocabulary:
             Action(d.account.find, FIND, needs=(f"heard_{d.account.key}",)),
             Action(d.account.verify, VERIFY, needs=("found", f"heard_{d.account.secret}")),
         ]
-        for i, kind in enumerate(d.kinds):
-            name = kind.name
+        for i, record in enumerate(d.kinds):
+            name = record.name
             actions += [
-                Action(f"list_{kind.many}", LIST, i, needs=("found",)),
+                Action(f"list_{record.many}", LIST, i, needs=("found",)),
                 Action(f"get_stated_{name}", GET_STATED, i, needs=("found", f"heard_{name}")),
             ]
             actions += [
                 Action(f"get_{name}_{k}", GET, i, k, needs=(f"{name}_seen_{k}",))
-                for k in range(kind.each)
+                for k in range(record.each)
             ]
         actions += self._changes("", WRITE)
         actions += [

@@ -17,8 +17,10 @@ class Records(Protocol):
     """
 
     accounts: int
-    columns: Mapping[str, Mapping[str, NDArray[np.int64]]]
-    """Whole numbers by kind and field, which the rules weigh.  (rows,) each"""
+
+    @property
+    def columns(self) -> Mapping[str, Mapping[str, NDArray[np.int64]]]:
+        """Whole numbers by kind and field, which the rules weigh.  (rows,) each"""
 
     def text(self, kind: str, row: int, field: str) -> str:
         """A field, or a detail of a request on the record, as it is written."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -10,7 +9,7 @@ from typing import Any
 
 from convgym.desk import wording
 from convgym.desk.desk import ServiceDesk
-from convgym.desk.loading import declare
+from convgym.desk.loading import declaration_of
 from convgym.desk.state import Case
 from convgym.desk.tasks import Tasks
 from convgym.desk.vocabulary import Vocabulary
@@ -28,13 +27,8 @@ _PACKAGE = "convgym.domains.customer_service"
 
 @cache
 def vocabulary() -> Vocabulary:
-    """Cells, actions and acts of this desk, from `workflows.toml` and `rules.toml`."""
-    folder = files(_PACKAGE)
-    workflows, rules = (
-        tomllib.loads(folder.joinpath(name).read_text(encoding="utf-8"))
-        for name in ("workflows.toml", "rules.toml")
-    )
-    return Vocabulary(declare(workflows, rules, _PACKAGE))
+    """Cells, actions and acts of this desk, as its folder declares it."""
+    return Vocabulary(declaration_of(files(_PACKAGE))[0])
 
 
 @cache

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cache
 
 from convgym.domains.customer_service.understanding import HARMLESS, read_speech
-from convgym.domains.customer_service.wording import agent_banks
+from convgym.language.phrases import packaged_banks
 from convgym.language.reranker import NearestLabel
 
 
 @cache
 def own_reranker() -> NearestLabel:
     """Train wordings that mean one thing, by character n-grams; proposes harmless acts only."""
-    bank = agent_banks()["train"]
+    bank = packaged_banks("convgym.domains.customer_service", "agent_phrases.toml")["train"]
     examples = []
     for act in bank:
         for phrase in bank.variants(act):
