@@ -1,1 +1,1 @@
-"""Rollouts, seeded evaluation and intervals."""
+"""Rollouts, seeded and repeated evaluation, pass^k, intervals, slices, regrading."""

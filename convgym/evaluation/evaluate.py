@@ -6,6 +6,7 @@ policies evaluated with one seed meet the same customers in the same order.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -39,6 +40,11 @@ class Evaluation:
     failures: dict[str, int]
     """Failed episodes by `failure_reason`."""
     successes: int
+
+    @property
+    def standard_error(self) -> float:
+        """Of `success`: s / √n."""
+        return math.sqrt(self.success * (1.0 - self.success) / (self.episodes - 1))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -77,7 +83,8 @@ def evaluate(
             f"{SPLITS.get(split, 0)}, splits are {', '.join(SPLITS)}"
         )
     given = dict(options or {})
-    drawn = bool({"topic", "difficulty"} & set(given)) or env.unwrapped.draws_tasks  # type: ignore[attr-defined]
+    drawn = bool({"topic", "difficulty"} & set(given))
+    drawn = drawn or getattr(env.unwrapped, "draws_tasks", False)
     returns, lengths, successes = [], 0, 0
     failures: Counter[str] = Counter()
     for index in range(episodes):

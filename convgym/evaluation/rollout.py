@@ -40,10 +40,14 @@ def play(
     options: dict[str, Any] | None = None,
     deterministic: bool = False,
     keep: bool = True,
+    policy_seed: int | None = None,
 ) -> Rollout:
-    """Let `policy` play one episode; the same seed and options give the same episode."""
+    """Let `policy` play one episode; the same seeds and options give the same episode.
+
+    `policy_seed` is the policy's own, for the same customer met again; None takes `seed`.
+    """
     observation, info = env.reset(seed=seed, options=options)
-    policy.reset(seed)
+    policy.reset(seed if policy_seed is None else policy_seed)
     rollout = Rollout(seed)
     state, start = None, True
     if keep:
