@@ -94,6 +94,28 @@ def play(
             playing.as_user(config, playing.Screen(), agent or "oracle")
 
 
+domains = typer.Typer(help="Domains of one's own.", no_args_is_help=True)
+app.add_typer(domains, name="domain")
+
+
+@domains.callback()
+def domain_commands() -> None:
+    """Domains of one's own."""
+
+
+@domains.command()
+def check(
+    folder: Annotated[str, typer.Argument(help="The folder of TOML files.")],
+    tasks: Annotated[int, typer.Option(min=20, help="Tasks of each split to play.")] = 200,
+) -> None:
+    """Say what is wrong with a domain's folder, and what agents score in it."""
+    from convgym.cli import domain as checking
+
+    with _mistakes():
+        if not checking.check(folder, tasks, typer.echo):
+            raise typer.Exit(1)
+
+
 def _json_or_name(persona: str | None) -> Any:
     if persona is None or not persona.lstrip().startswith("{"):
         return persona

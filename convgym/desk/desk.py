@@ -291,24 +291,28 @@ class ServiceDesk:
     def note_user(self, episode: Episode, turn: UserTurn) -> None:
         """Put what the customer said into the belief."""
         v, belief, desk = self.v, episode.belief, episode.desk
-        if episode.user.at > desk.at:
-            self._settle(episode)
         belief[v.first_said :] = bytes(len(belief) - v.first_said)
+        news = False
         for act in turn.acts:
             belief[v.said[act]] = 1
             for cell in v.raises.get(act, ()):
-                belief[cell] = 1
+                belief[cell] = news = True
             if act in v.variants:
                 slot, variant = v.variants[act]
                 desk.heard[slot] = variant
                 belief[v.rejected[slot]] = 0
             if act == self.vocabulary["affirm"]:
                 self._note_yes(episode)
+        if episode.user.at > desk.at:
+            # What is said beside the next request was still said of the one before.
+            self._tools.match(episode)
+            self._settle(episode)
         case = Case(v, episode)
         request = self.vocabulary[f"request_{case.workflow.name}"]
         if request in turn.acts and not belief[v.wants[case.request.workflow]]:
             self._note_request(case)
-        if desk.account >= 0:
+            news = True
+        if news and desk.account >= 0:
             self._tools.match(episode)
             self._tools.weigh(episode)
 

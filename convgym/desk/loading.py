@@ -185,7 +185,9 @@ def _parameters(
     given: Mapping[str, Any], faults: _Faults
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[str, ...]]]:
     values: dict[str, tuple[int, ...]] = {_AUTH_LEVEL: (1, 2)}
-    wordings: dict[str, tuple[str, ...]] = {_AUTH_LEVEL: ("find the account.", "find the account, then verify it.")}
+    wordings: dict[str, tuple[str, ...]] = {
+        _AUTH_LEVEL: ("find the account.", "find the account, then verify it.")
+    }
     for name, body in given.items():
         faults.known(f"[parameter.{name}]", body, ("values", "text"))
         values[name] = tuple(int(value) for value in body.get("values", ()))

@@ -93,7 +93,9 @@ class Task:
     faults: int
     """How often it does."""
     oracle_length: int
-    """Agent acts needed when the customer remembers everything right and says nothing unasked."""
+    """Agent acts needed when the customer answers what it is asked and no more, and no tool fails.
+
+    Who remembers a number wrong all along says it at first; slips of memory are not counted."""
 
 
 class Fits:
@@ -173,6 +175,8 @@ class Tasks:
         self._plans: dict[str, _Plan] = {}
         self.draw = lru_cache(maxsize=65536)(self._draw)
         self.table = lru_cache(maxsize=16)(self._table)
+        self.facts = lru_cache(maxsize=65536)(self._facts)
+        """What the rules ask of one record and its account: (kind, row, account) → mapping."""
 
     # -- what a split allows -----------------------------------------------------------------------
 
@@ -351,15 +355,18 @@ class Tasks:
             name = workflow.details[0]
             words = d.details[name]
             detail = decisive.get(name, pick(_DETAIL + at, len(words)) if words else 1)
-        knowledge, pointer = KNOWS_ID, -1
-        if workflow.kind:
-            knowledge = _KNOWLEDGES[pick(_KNOWLEDGE + at, len(_KNOWLEDGES))]
-            if knowledge == KNOWS_VAGUELY and not d.kind[workflow.kind].vague:
-                knowledge = KNOWS_LABEL
-            pointer = row % self.each(workflow)
+        knowledge = self._knowledges(workflow)[pick(_KNOWLEDGE + at, len(_KNOWLEDGES))]
+        pointer = row % self.each(workflow) if workflow.kind else -1
         decision = fits.rules[outcome].decision if outcome >= 0 else Decision(ALLOW)
         number = d.names.index(workflow.name)
         return Request(number, row, pointer, knowledge, detail, decision, ())
+
+    def _knowledges(self, workflow: Workflow) -> tuple[int, ...]:
+        """What the draws of `_KNOWLEDGES` come to for a workflow."""
+        if not workflow.kind:
+            return (KNOWS_ID,) * len(_KNOWLEDGES)
+        vague = KNOWS_VAGUELY if self.declaration.kind[workflow.kind].vague else KNOWS_LABEL
+        return tuple(vague if one == KNOWS_VAGUELY else one for one in _KNOWLEDGES)
 
     @staticmethod
     def _unverified(request: Request) -> Request:
@@ -373,8 +380,7 @@ class Tasks:
             (),
         )
 
-    def facts(self, kind: str, row: int, account: int) -> dict[str, int]:
-        """What the rules ask of one record and its account."""
+    def _facts(self, kind: str, row: int, account: int) -> dict[str, int]:
         columns = self.records.columns
         facts = {field: int(column[account]) for field, column in columns[ACCOUNT].items()}
         if kind:
@@ -406,33 +412,52 @@ class Tasks:
         """Key asked and found, secret asked and verified, then what each request takes."""
         if impostor:
             return 7  # ask, find, ask, verify, ask, verify, refuse
-        d = self.declaration
-        workflows = [d.workflows[request.workflow] for request in requests]
+        workflows = [self.declaration.workflows[request.workflow] for request in requests]
         level = max(parameters["auth_level"], *(workflow.factors for workflow in workflows))
-        return 2 + 2 * (level == 2) + sum(map(self._request_length, requests, workflows))
+        steps, seen = 2 + 2 * (level == 2), set[tuple[str, int]]()
+        for request, workflow in zip(requests, workflows, strict=True):
+            if workflow.kind:
+                steps += self._locating_length(request, workflow, seen)
+            steps += self._serving_length(request, workflow)
+        return steps
 
-    def _request_length(self, request: Request, workflow: Workflow) -> int:
-        steps = 0
-        if workflow.kind:
-            steps = 3 - (request.knowledge == KNOWS_ID)  # asked, listed, read; or asked, read
-            steps += {KNOWS_VAGUELY: 1, MISTAKEN: 2}.get(request.knowledge, 0)
-            each = self.each(workflow)
+    def _locating_length(
+        self, request: Request, workflow: Workflow, seen: set[tuple[str, int]]
+    ) -> int:
+        """Acts until it is known which record is meant, and it has been read.
+
+        `seen` is what earlier requests have left in view: records that were read, by kind and
+        pointer, and kinds that were listed, with pointer -1. Adds what this request leaves.
+        """
+        kind = workflow.kind
+        # Asked once; asked again after a look, a vague word, or a wrong number that was tried.
+        steps = {LOOKS_UP: 2, KNOWS_VAGUELY: 2, MISTAKEN: 3}.get(request.knowledge, 1)
+        if request.knowledge in (KNOWS_LABEL, KNOWS_VAGUELY, MISTAKEN):
+            steps += (kind, -1) not in seen
+            seen.add((kind, -1))
             first = request.row - request.pointer
-            twins = sum(
-                self.records.same_label(workflow.kind, request.row, row)
-                for row in range(first, first + each)
-            )
-            named = request.knowledge in (KNOWS_LABEL, KNOWS_VAGUELY, MISTAKEN)
-            steps += twins > 1 and named
-        effect = request.decision.effect
-        if effect == TRANSFER:
-            return steps + 1
+            steps += sum(
+                self.records.same_label(kind, request.row, first + k)
+                for k in range(self.each(workflow))
+            ) > 1
+        steps += (kind, request.pointer) not in seen
+        seen.add((kind, request.pointer))
+        return steps
+
+    def _serving_length(self, request: Request, workflow: Workflow) -> int:
+        """Acts from the reading to the end of a request."""
+        rules = self.declaration.rules.deciding(workflow.name)
+        weighed = {one.field for rule in rules for one in rule.when}
+        details = len(workflow.details)
+        effect, steps = request.decision.effect, 1
         if effect == REFUSE:
-            return steps + 1 + bool(request.decision.alternative)
-        if workflow.facts:
-            return steps + len(workflow.facts)
-        # Details asked, terms told, then confirm, write, report.
-        return steps + len(workflow.details) + len(workflow.terms) + 3
+            steps += bool(request.decision.alternative)
+        elif effect == ALLOW and workflow.facts:
+            return len(workflow.facts)
+        elif effect == ALLOW:
+            return details + len(workflow.terms) + 3  # confirm, write, report
+        # Who refuses or transfers asks for details only where a rule weighs them.
+        return steps + details * (not weighed.isdisjoint(workflow.details))
 
     def signature(self, task: Task) -> Hashable:
         """What distinguishes two tasks in substance: who, what, on which record, with what end."""
@@ -454,7 +479,7 @@ class Tasks:
 
         first = plan.number_of(pick(_WORKFLOW, plan.total))
         outcome_drawn, points = pick(_OUTCOME, 10_000), np.zeros(len(every), dtype=np.int64)
-        transfers = np.zeros(len(every), dtype=bool)
+        transfers, knowledge = np.zeros(len(every), dtype=bool), pick(_KNOWLEDGE, len(_KNOWLEDGES))
         for number in np.unique(first):
             rows = first == number
             cumulative, outcomes = plan.outcomes[int(number)]
@@ -463,8 +488,9 @@ class Tasks:
             effects = [fits.effect(outcome) for outcome in outcomes]
             points[rows] = np.array([_EFFECT_POINTS[effect] for effect in effects])[chosen]
             transfers[rows] = np.array([effect == TRANSFER for effect in effects])[chosen]
+            knowledge[rows] = np.array(self._knowledges(d.workflows[number]))[knowledge[rows]]
         impostor = pick(_IMPOSTOR, 100) < plan.impostors
-        knowledge = np.array(_KNOWLEDGES)[pick(_KNOWLEDGE, len(_KNOWLEDGES))]
+        points[impostor] = _EFFECT_POINTS[REFUSE]
         counts = 1 + np.searchsorted(plan.counts, pick(_COUNT, 100), side="right")
         counts = np.where(impostor | transfers, 1, counts)
         points += _KNOWLEDGE_POINTS[knowledge] + _REQUEST_POINTS * (counts - 1)

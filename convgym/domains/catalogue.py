@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+from convgym.desk.folder import FolderDesk
 from convgym.errors import InvalidConfiguration
 
 DOMAINS: dict[str, str] = {
@@ -16,11 +18,16 @@ DOMAINS: dict[str, str] = {
 
 @cache
 def domain_called(name: str) -> Any:
-    """The domain of this name; it holds no episode's state, and all share it.
+    """The domain of this name, or of the folder at this path; all share it, it holds no episode.
 
-    Raises InvalidConfiguration for a name that there is not.
+    Raises InvalidConfiguration for a name that there is not, and for what is wrong with a folder.
     """
-    if name not in DOMAINS:
-        raise InvalidConfiguration(f"no domain is called {name!r}; there are {', '.join(DOMAINS)}")
-    module, _, kind = DOMAINS[name].partition(":")
-    return getattr(import_module(module), kind)()
+    if name in DOMAINS:
+        module, _, kind = DOMAINS[name].partition(":")
+        return getattr(import_module(module), kind)()
+    if not Path(name).is_dir():
+        raise InvalidConfiguration(
+            f"no domain is called {name!r}; there are {', '.join(DOMAINS)}, and folders of one's "
+            "own by their path"
+        )
+    return FolderDesk(name)

@@ -417,6 +417,9 @@ class ConversationEnv(gym.Env[Any, Any]):
 
     def _score(self, episode: Episode) -> tuple[float, dict[str, float]]:
         """The reward of this step and its terms."""
+        self._grade = None
+        if not (episode.end or self._reward == "milestones" or self._privileged):
+            return 0.0, {}
         self._grade = grade = self._domain.grade(episode)
         if self._reward != "milestones" and not episode.end:
             return 0.0, {}
@@ -433,6 +436,11 @@ class ConversationEnv(gym.Env[Any, Any]):
         shaping = self._discount * potential - self._potential
         self._potential = potential
         return success + shaping, {"success": success, "milestones": shaping}
+
+    @property
+    def domain(self) -> Domain:
+        """The domain played here: its layout, actions, tasks, tools and words."""
+        return self._domain
 
     @property
     def draws_tasks(self) -> bool:

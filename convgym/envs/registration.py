@@ -6,12 +6,15 @@ import gymnasium as gym
 
 ENVIRONMENTS: dict[str, str] = {
     "ConvGym/CustomerService-v0": "convgym.envs.customer_service:CustomerServiceEnv",
+    "ConvGym/OwnDomain-v0": "convgym.envs.own_domain:OwnDomainEnv",
+    "ConvGym/Scenarios-v0": "convgym.envs.scenarios:ScenariosEnv",
 }
 """Entry point by id; strings, so that the import stays light and specs travel as JSON."""
 VECTOR_ENVIRONMENTS: dict[str, str] = {
     "ConvGym/CustomerService-v0": "convgym.envs.vector:customer_service",
+    "ConvGym/OwnDomain-v0": "convgym.envs.vector:own_domain",
 }
-"""The same for `gymnasium.make_vec`."""
+"""The same for `gymnasium.make_vec`; ids that are not here get the synchronous one."""
 
 
 def register_envs() -> None:
@@ -21,5 +24,5 @@ def register_envs() -> None:
             gym.register(
                 environment_id,
                 entry_point=entry_point,
-                vector_entry_point=VECTOR_ENVIRONMENTS[environment_id],
+                vector_entry_point=VECTOR_ENVIRONMENTS.get(environment_id),
             )

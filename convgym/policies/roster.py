@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from types import ModuleType
+from typing import Any
 
+from convgym.desk.folder import FolderDesk
 from convgym.domains.catalogue import domain_called
-from convgym.errors import InvalidConfiguration
-from convgym.policies.null import OpenLoopPolicy, RandomToolPolicy
+from convgym.policies.null import (
+    END,
+    GREETING,
+    TRANSFER,
+    FixedReplies,
+    OpenLoopPolicy,
+    RandomToolPolicy,
+)
 from convgym.policies.policy import ActPolicy, Policy
+from convgym.policies.scripted import LADDER, ScriptedPolicy
 
 _MODULES = {
     "customer-service": "convgym.policies.customer_service",
@@ -17,13 +25,54 @@ _MODULES = {
 """Where a domain's scripts stand: `LADDER`, `NULL_POLICIES`, `BY_THE_BOOK`."""
 
 
-def _scripts(domain: str) -> ModuleType:
-    if domain not in _MODULES:
-        raise InvalidConfiguration(
-            f"no scripted agents are known for the domain {domain!r}; there are some for "
-            f"{', '.join(_MODULES)}"
+def _scripts(domain: str) -> Any:
+    """The module of a domain's scripts, or those that work at every desk."""
+    if domain in _MODULES:
+        return import_module(_MODULES[domain])
+    desk = domain_called(domain)
+    assert isinstance(desk, FolderDesk), f"{domain} has no line in _MODULES"
+    return FolderScripts(desk)
+
+
+class FolderScripts:
+    """The scripts of a domain of one's own: the general ladder, and null policies in its words."""
+
+    def __init__(self, desk: FolderDesk) -> None:
+        self.LADDER = tuple(self._at(kind, desk) for kind in LADDER)
+        banks = desk.agent_banks()["train"]
+
+        def all_of(name: str, start: str) -> tuple[str, Callable[[], FixedReplies]]:
+            words = tuple(w for key in banks if key.startswith(start) for w in banks.variants(key))
+            return name, lambda: FixedReplies(name, words or (GREETING,))
+
+        constant = (
+            ("done", (END,)), ("silence", ("",)), ("greet-only", (GREETING,)),
+            ("transfer-always", (TRANSFER,)),
+        )  # fmt: skip
+        self.NULL_POLICIES: dict[str, Callable[[], FixedReplies]] = {
+            name: self._fixed(name, replies) for name, replies in constant
+        }
+        self.NULL_POLICIES |= dict(
+            all_of(name, start)
+            for name, start in (
+                ("refuse-always", "deny_"), ("confirm-everything", "confirm_"),
+                ("say-every-value", "inform_"), ("ask-everything", "ask_"),
+            )
         )
-    return import_module(_MODULES[domain])
+        self.BY_THE_BOOK: dict[str, tuple[str, ...]] = {}
+
+    @staticmethod
+    def _fixed(name: str, replies: tuple[str, ...]) -> Callable[[], FixedReplies]:
+        return lambda: FixedReplies(name, replies)
+
+    @staticmethod
+    def _at(kind: Any, desk: FolderDesk) -> Any:
+        """The policy class at this desk."""
+        if not issubclass(kind, ScriptedPolicy):
+            return kind
+        return type(kind.__name__, (kind,), {
+            "__init__": lambda self, noise=0.0: kind.__init__(self, noise, desk.v)
+        })
 
 
 def ladder(domain: str = "customer-service") -> dict[str, Callable[[], ActPolicy]]:

@@ -1,0 +1,42 @@
+"""`convgym domain check`: what the author of a folder wants to know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from convgym.desk.folder import FolderDesk
+from convgym.domains.catalogue import domain_called
+from convgym.errors import InvalidConfiguration
+from convgym.evaluation.survey import HEAD, survey
+
+LIMIT = 0.02
+"""The upper end of a null policy's interval that a domain may have."""
+
+
+def check(folder: str, tasks: int, say: Callable[[str], None]) -> bool:
+    """Say all there is to say of a folder; whether it is sound.
+
+    Raises InvalidConfiguration where it cannot be loaded.
+    """
+    desk = domain_called(folder)
+    if not isinstance(desk, FolderDesk):
+        raise InvalidConfiguration(f"{folder!r} is one of ConvGym's own domains; give a folder")
+    say(f"{desk.domain}: {len(desk.actions)} acts, {len(desk.layout)} cells\n")
+    say(desk.policy_document(desk.task("train", 0)) + "\n")
+    say(HEAD)
+    faults = []
+    for split in desk.splits:
+        found = survey(folder, split, tasks)
+        say(found.row())
+        if found.ladder[-1].successes < found.tasks:
+            faults.append(f"{split}: the oracle fails {found.tasks - found.ladder[-1].successes}")
+        if found.highest_floor.upper > LIMIT and found.highest_floor.successes:
+            faults.append(f"{split}: {found.highest_floor.agent} succeeds without listening")
+    unread = desk.unread()
+    if unread:
+        say("\nNot read back as what it means; widen the cues, or say it in other words:")
+    for name, wording, read in unread:
+        say(f"  {name}: {wording!r} is read as {read or 'nothing'}")
+    for fault in faults:
+        say(f"FAULT  {fault}")
+    return not faults

@@ -1,0 +1,344 @@
+"""Scripted sellers: random < keyword < slot-filling < planner < oracle, and some without ears.
+
+Each is a function of what `reset` and `step` return, the belief and the mask, and of nothing
+else. The ladder measures a task's difficulty and makes behaviour data; the oracle shows that
+every task can be solved with what can be obtained. It goes for the deal, not for the price: it
+gives way as soon as it may. `FirmOraclePolicy` stands by each price once before it does.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convgym.domains.sales.vocabulary import ACTIONS, LAYOUT, OBJECTIONS, QUESTIONS, VIEW
+from convgym.engine.actions import ActionTable
+from convgym.engine.acts import FIRST_TOOL
+from convgym.engine.belief import BeliefLayout
+from convgym.policies.policy import ActPolicy, Probabilities, belief_of
+
+
+class Sight:
+    """A belief row, read by the names of its cells."""
+
+    __slots__ = ("layout", "row")
+
+    def __init__(self, row: NDArray[np.float32], layout: BeliefLayout) -> None:
+        self.row, self.layout = row, layout
+
+    def __call__(self, cell: str) -> bool:
+        return bool(self.row[self.layout[cell]] > 0)
+
+    def places(self, *patterns: str) -> list[int]:
+        """Places k in view for which all cells `pattern_k` are set; `!pattern` wants it unset."""
+        return [
+            k
+            for k in VIEW
+            if all(self(f"{p.removeprefix('!')}_{k}") != p.startswith("!") for p in patterns)
+        ]
+
+
+class SalesScript(ActPolicy):
+    """Chooses one act by rule; with probability `noise` a uniformly random legal one."""
+
+    layout: ClassVar[BeliefLayout] = LAYOUT
+    actions: ClassVar[ActionTable] = ACTIONS
+
+    def __init__(self, noise: float = 0.0) -> None:
+        super().__init__()
+        self.noise = noise
+
+    def choose(self, see: Sight) -> str:
+        """Name of the act to do."""
+        raise NotImplementedError
+
+    def action_probs(self, observation: Any, action_masks: NDArray[np.int8]) -> Probabilities:
+        """(1 − noise) on the chosen act, the rest spread over the legal ones."""
+        legal = action_masks.astype(np.float64)
+        probabilities = self.noise * legal / legal.sum()
+        chosen = self.actions[self.choose(Sight(belief_of(observation), self.layout))]
+        if not legal[chosen]:
+            return legal / legal.sum()
+        probabilities[chosen] += 1.0 - self.noise
+        return probabilities
+
+
+class RandomPolicy(ActPolicy):
+    """Uniform over the legal acts."""
+
+    name = "random"
+
+    def action_probs(self, observation: Any, action_masks: NDArray[np.int8]) -> Probabilities:
+        """1 / number of legal acts."""
+        legal = action_masks.astype(np.float64)
+        return legal / legal.sum()
+
+
+class RandomToolPolicy(ActPolicy):
+    """A uniformly random legal tool call each step; never says a word."""
+
+    name = "random-tool"
+    _tools = np.array([action.kind >= FIRST_TOOL for action in ACTIONS.actions])
+
+    def action_probs(self, observation: Any, action_masks: NDArray[np.int8]) -> Probabilities:
+        """Uniform over the legal tools."""
+        legal = (action_masks * self._tools).astype(np.float64)
+        return legal / legal.sum()
+
+
+class KeywordPolicy(SalesScript):
+    """Answers the newest words only: no plan, no rules, the first product in view."""
+
+    name = "keyword"
+
+    def choose(self, see: Sight) -> str:
+        """A reflex for what was said last."""
+        for objection in OBJECTIONS:
+            if see(f"said_object_{objection}"):
+                return f"answer_{objection}"
+        if see("wrote"):
+            return "close" if see("told_done") else "report_done"
+        if see("confirmed_0"):
+            return "book_order_0"
+        if see("said_accept_price"):
+            return "confirm_0"
+        if see("said_counter_offer") or see("said_object_price"):
+            return "lower_quote_0" if see("told_price_0") else "quote_0"
+        if see("quoted_0"):
+            return "quote_0"
+        if see("said_ask_price"):
+            return "create_quote_0"
+        if see("seen_0"):
+            return "recommend_0" if see("read_0") else "get_product_0"
+        if see("said_inform_quantity"):
+            return "search_catalogue"
+        if see("said_inform_needs"):
+            return "ask_quantity"
+        return "ask_need" if see("heard_request") else "ask_intent"
+
+
+class SlotFillingPolicy(SalesScript):
+    """Collects what a form needs, then sells the first product that fits; never refuses."""
+
+    name = "slot-filling"
+
+    def choose(self, see: Sight) -> str:
+        """The first empty slot, else the deed."""
+        if not see("heard_request"):
+            return "ask_intent"
+        if see("wrote"):
+            return "close" if see("told_done") else "report_done"
+        if not (see("heard_needs") or see("heard_part")):
+            return "ask_need"
+        if not see("asked_budget"):
+            return "ask_budget"
+        if not see("heard_quantity"):
+            return "ask_quantity"
+        for objection in OBJECTIONS:
+            if see(f"said_object_{objection}"):
+                return f"answer_{objection}"
+        if not see("searched") or see("search_old"):
+            return "search_catalogue"
+        unread = see.places("seen", "!read")
+        fitting = see.places("fits", "in_stock", "!rejected")
+        if not fitting:
+            return f"get_product_{unread[0]}" if unread else "apologise"
+        k = fitting[0]
+        if not see(f"recommended_{k}"):
+            return f"recommend_{k}"
+        if not see(f"quoted_{k}"):
+            return f"create_quote_{k}"
+        if not see(f"told_price_{k}"):
+            return f"quote_{k}"
+        if see(f"confirmed_{k}"):
+            return f"book_order_{k}"
+        if see("price_objected"):
+            return f"lower_quote_{k}"
+        return f"confirm_{k}" if see("price_accepted") else "explain"
+
+
+class OraclePolicy(SalesScript):
+    """Follows the policy document to the letter and recovers from every slip."""
+
+    name = "oracle"
+    recovers = True
+    holds_first = False
+
+    def choose(self, see: Sight) -> str:
+        """Find out what is wanted, find it, sell it, or say why not."""
+        if self.recovers and any(see(f"said_{question}") for question in QUESTIONS):
+            return "explain"
+        if not see("heard_request"):
+            return "ask_intent"
+        if see("wrote"):
+            return "close" if see("told_done") else "report_done"
+        for objection in OBJECTIONS:
+            if see(f"pending_{objection}"):
+                return f"answer_{objection}"
+        return self._qualify(see) or self._find(see) or self._sell(see, self._choice(see))
+
+    def _qualify(self, see: Sight) -> str:
+        known = see("heard_needs") or (see("heard_part") and not self.recovers)
+        if not known:
+            return "ask_need"
+        if see("policy_budget_first") and not see("heard_budget"):
+            tried = see("asked_budget") and not self.recovers
+            if not tried:
+                return "ask_budget"
+        return "" if see("heard_quantity") else "ask_quantity"
+
+    def _find(self, see: Sight) -> str:
+        """What has to come before a product can be recommended; empty when one is there."""
+        if not see("searched") or see("search_old"):
+            return "search_catalogue"
+        if see("bulk"):
+            return "transfer_to_human"
+        if see("none_found"):
+            return self._refuse(see, "not_carried", "nearest")
+        unread = see.places("seen", "!read")
+        usable = self._usable(see)
+        if unread and (self.recovers or not usable):
+            return f"get_product_{unread[0]}"
+        if not usable:
+            return self._refuse(see, "out_of_stock", "waitlist")
+        if see("policy_large_total") and see.places("fits", "in_stock", "large"):
+            return "transfer_to_human"
+        return ""
+
+    @staticmethod
+    def _usable(see: Sight) -> list[int]:
+        return see.places("fits", "in_stock", "!over_budget", "!rejected")
+
+    def _choice(self, see: Sight) -> int:
+        """The product to sell: one whose price can move, if there is one; and stay with it."""
+        usable = self._usable(see)
+        begun = [k for k in usable if see(f"quoted_{k}") or see(f"liked_{k}")]
+        if begun:
+            return begun[0]
+        moving = [k for k in usable if not self._firm(see, k)]
+        return moving[0] if moving and self.recovers else usable[0]
+
+    @staticmethod
+    def _firm(see: Sight, k: int) -> str:
+        """Why the price of a product cannot move at all; empty where it can."""
+        if see("policy_clearance_firm") and see(f"clearance_{k}"):
+            return "clearance_firm"
+        return "last_piece" if see("policy_last_piece") and see(f"last_{k}") else ""
+
+    def _sell(self, see: Sight, k: int) -> str:
+        if not see(f"recommended_{k}"):
+            return f"recommend_{k}"
+        if see("pending_feature") and (self.recovers or see("said_ask_feature")):
+            return f"inform_feature_{k}"
+        if not see(f"quoted_{k}"):
+            return f"create_quote_{k}"
+        if not see(f"told_price_{k}"):
+            return f"quote_{k}"
+        if see("price_accepted"):
+            return self._close_deal(see, k)
+        if see(f"at_floor_{k}"):
+            return self._refuse(see, self._firm(see, k) or "beyond_authority", "")
+        if see("price_objected"):
+            return self._give_way(see, k)
+        return f"hold_price_{k}"
+
+    def _give_way(self, see: Sight, k: int) -> str:
+        holds = self.holds_first and not see(f"held_price_{k}")
+        return f"hold_price_{k}" if holds else f"lower_quote_{k}"
+
+    def _close_deal(self, see: Sight, k: int) -> str:
+        if see("policy_addon_first") and not see("offered_addon"):
+            return "offer_addon"
+        if see("addon_taken") and not see("addon_added"):
+            return f"add_addon_{k}"
+        return f"book_order_{k}" if see(f"confirmed_{k}") else f"confirm_{k}"
+
+    def _refuse(self, see: Sight, reason: str, offer: str) -> str:
+        """Refuse, offer what there is, and stand by it when the buyer disputes it."""
+        if not see(f"denied_{reason}"):
+            return f"deny_{reason}"
+        if offer and (self.recovers or see("said_ask_alternative")):
+            return f"offer_{offer}"
+        return f"deny_{reason}" if self.recovers else "apologise"
+
+
+class FirmOraclePolicy(OraclePolicy):
+    """The oracle, but it stands by each price once before it gives way: some take it then."""
+
+    name = "firm oracle"
+    holds_first = True
+
+
+class PlannerPolicy(OraclePolicy):
+    """The oracle's plan without its recoveries: one try, the first match, no persistence."""
+
+    name = "planner"
+    recovers = False
+
+
+LADDER = (RandomPolicy, KeywordPolicy, SlotFillingPolicy, PlannerPolicy, OraclePolicy)
+
+
+class OpenLoopPolicy(ActPolicy):
+    """Does its acts in turn, leaving out what is not legal, and reads nothing else.
+
+    The last act is repeated. What it scores is what a constant behaviour is worth.
+    """
+
+    def __init__(self, name: str, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self.name = name
+        self._acts, self._at = [ACTIONS[one] for one in names], 0
+
+    def reset(self, seed: int) -> None:
+        """Begin again with the first act."""
+        super().reset(seed)
+        self._at = 0
+
+    def action_probs(self, observation: Any, action_masks: NDArray[np.int8]) -> Probabilities:
+        """1 on the next legal act."""
+        while self._at < len(self._acts) - 1 and not action_masks[self._acts[self._at]]:
+            self._at += 1
+        act = self._acts[self._at]
+        self._at = min(self._at + 1, len(self._acts) - 1)
+        probabilities = np.zeros(len(action_masks))
+        probabilities[act] = 1.0
+        return probabilities
+
+
+NULL_SCRIPTS: dict[str, tuple[str, ...]] = {
+    "end at once": ("end_conversation",),
+    "transfer at once": ("transfer_to_human",),
+    "greet only": ("greet",),
+    "apologise only": ("apologise",),
+    "close only": ("close",),
+    "refuse everything": (
+        "ask_intent", "deny_beyond_authority", "deny_clearance_firm", "deny_out_of_stock",
+        "deny_not_carried", "offer_waitlist", "offer_nearest",
+    ),
+    "book at once": ("ask_intent", "search_catalogue", "create_quote_0", "book_order_0",
+                     "report_done", "close"),
+    "recommend everything": ("ask_intent", "search_catalogue", "recommend_0", "recommend_1",
+                             "recommend_2", "recommend_3", "close"),
+    "cheapest at once": ("ask_intent", "search_catalogue", "create_quote_0", "lower_quote_0",
+                         "lower_quote_0", "quote_0", "confirm_0", "book_order_0", "report_done"),
+}  # fmt: skip
+"""Constant behaviours that must be worth nothing, as acts of `OpenLoopPolicy`."""
+
+_BOOK = (
+    "ask_intent", "ask_need", "ask_need", "ask_budget", "ask_budget", "ask_quantity",
+    "search_catalogue", "get_product_0", "get_product_1", "get_product_2", "get_product_3",
+)  # fmt: skip
+_SALE = ("recommend_0", "create_quote_0", "quote_0")
+_DEAL = ("confirm_0", "book_order_0", "report_done", "close")
+BY_THE_BOOK: dict[str, tuple[str, ...]] = {
+    "book, end": (*_BOOK, "end_conversation"),
+    "book, transfer": (*_BOOK, "transfer_to_human"),
+    "book, out of stock": (*_BOOK, "deny_out_of_stock", "offer_waitlist", "deny_out_of_stock"),
+    "book, not carried": (*_BOOK, "deny_not_carried", "offer_nearest", "deny_not_carried"),
+    "book, sell at list price": (*_BOOK, *_SALE, "hold_price_0", "hold_price_0", *_DEAL),
+    "book, sell at a discount": (*_BOOK, *_SALE, "lower_quote_0", "quote_0", *_DEAL),
+}
+"""Agents that qualify by the book and then do one constant thing: no null policies."""
