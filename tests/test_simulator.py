@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from convgym.conversation import Conversation, Message
 from convgym.errors import InvalidConfiguration
 from convgym.language.models import CallableModel
-from convgym.policies.null import NULL_POLICIES
+from convgym.policies.customer_service import NULL_POLICIES
 from convgym.policies.rendered import RenderedPolicy
 from convgym.policies.scripted import OraclePolicy
 from convgym.randomization.scenarios import ScenarioGenerator

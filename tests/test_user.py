@@ -4,9 +4,21 @@ from collections import Counter
 
 import pytest
 from hypothesis import given
+from single_task import (
+    ACTIONS,
+    DESK,
+    OFFERS,
+    USER_ACTS,
+    U,
+    V,
+    decision,
+    draw_task,
+    knowledge,
+    request,
+    workflow,
+)
 from user_driven import (
     ANY_TALK,
-    DESK,
     Recorded,
     begin,
     conversation,
@@ -16,14 +28,6 @@ from user_driven import (
     thorough,
 )
 
-from convgym.domains.customer_service import cells, rules
-from convgym.domains.customer_service.desk import knowledge
-from convgym.domains.customer_service.tasks import draw_task
-from convgym.domains.customer_service.vocabulary import (
-    ACTIONS,
-    USER_ACTS,
-    U,
-)
 from convgym.engine import acts
 from convgym.engine.acts import AgentTurn, Said
 from convgym.engine.rules import ALLOW
@@ -94,14 +98,14 @@ def test_it_confirms_its_own_request_on_its_own_order_alone(number, key, script)
     for step in conversation(number, key, script)[1]:
         if step.answer and U["affirm"] in step.answer.acts:
             task = step.before.task
-            wanted = rules.WORKFLOWS[task.workflow]
+            wanted = workflow(task)
             asked = [
-                (cells.WRITES[said.argument], said.pointer)
+                (V.writes[said.argument], said.pointer)
                 for said in step.turn.said
                 if said.kind == acts.CONFIRM
             ]
-            assert (wanted, task.pointer) in asked
-            assert step.before.desk.customer == task.customer
+            assert (wanted, request(task).pointer) in asked
+            assert step.before.desk.account == task.account
 
 
 # -- when it leaves --------------------------------------------------------------------------------
@@ -131,7 +135,7 @@ def test_no_wrong_refusal_of_before_makes_it_leave_after_its_yes(last):
     """Refused wrongly three times, then asked properly, then spoken to: it must wait."""
     for number in range(2000):
         task = draw_task("train", number)
-        if task.workflow == rules.CANCEL and task.decision.effect == ALLOW:
+        if workflow(task) == "cancel" and decision(task).effect == ALLOW:
             break
     user = Recorded()
     waited = 0
@@ -170,10 +174,10 @@ def test_a_user_who_has_left_takes_no_refusal():
     user, left = AgendaUser(U), 0
     for number in range(4000):
         task = draw_task("train", number)
-        if task.decision.reason not in ("final_sale", "not_delivered"):
+        if decision(task).reason not in ("final_sale", "not_delivered"):
             continue
         episode, engine = begin(task, number, user)
-        deny = speech(ACTIONS[f"deny_{task.decision.reason}"])
+        deny = speech(ACTIONS[f"deny_{decision(task).reason}"])
         while not (episode.end or episode.user.denied):
             engine.apply(episode, DESK.turn(episode, oracle_act(episode)))
         if not episode.end:
@@ -205,22 +209,22 @@ def test_it_bears_what_it_can(number, key, script):
 @given(*ANY_TALK)
 def test_a_refused_user_takes_the_alternative_where_there_is_one(number, key, script):
     opening, steps = conversation(number, key, script)
-    decision = opening.before.task.decision
+    right = decision(opening.before.task)
     said = Counter(said_in(steps))
     offers = [
-        rules.OFFERS[act.argument]
+        OFFERS[act.argument]
         for step in steps
         for act in step.turn.said
         if act.kind == acts.OFFER
     ]
-    if decision.alternative:
+    if right.alternative:
         assert not said[U["accept_refusal"]]
-        assert not said[U["accept_alternative"]] or decision.alternative in offers
+        assert not said[U["accept_alternative"]] or right.alternative in offers
     else:
         assert not said[U["accept_alternative"]] and not said[U["ask_alternative"]]
     for step in steps:
         if step.after.user.resolved and not step.before.user.resolved:
-            taken = "accept_alternative" if decision.alternative else "accept_refusal"
+            taken = "accept_alternative" if right.alternative else "accept_refusal"
             assert U[taken] in step.answer.acts
             assert step.after.user.denied == 1, "only a right refusal is taken"
 
@@ -230,7 +234,7 @@ def test_the_alternative_is_asked_for_taken_and_enough():
     user, ended = AgendaUser(U), Counter()
     for number in range(3000):
         task = draw_task("train", number)
-        if task.decision.alternative:
+        if decision(task).alternative:
             episode, engine = begin(task, number, user)
             asked = False
             while not episode.end:
@@ -239,16 +243,17 @@ def test_the_alternative_is_asked_for_taken_and_enough():
                     asked = True
             assert U["accept_alternative"] in episode.user_turn.acts
             assert DESK.grade(episode).success
-            ended[task.decision.alternative, asked] += 1
-    assert {(offer, asked) for offer in rules.OFFERS for asked in (True, False)} >= set(ended)
-    assert all(ended[offer, True] > 20 for offer in rules.OFFERS)
+            ended[decision(task).alternative, asked] += 1
+    of_test_primitive = {"paid_repair", "send_invoice"}
+    assert {offer for offer, _ in ended} == set(OFFERS) - of_test_primitive
+    assert all(ended[offer, True] > 10 for offer in set(OFFERS) - of_test_primitive), ended
 
 
 @thorough
 @given(*ANY_TALK)
 def test_a_wrong_refusal_is_never_taken(number, key, script):
     for step in conversation(number, key, script)[1]:
-        wrong = step.before.task.decision.effect == ALLOW
+        wrong = decision(step.before.task).effect == ALLOW
         if wrong and step.answer:
             taken = {U["accept_refusal"], U["accept_alternative"]}
             assert not taken & set(step.answer.acts)
@@ -262,7 +267,7 @@ def test_a_report_of_what_was_not_done_is_challenged(number, key, script):
         done = bool(step.after.diff) and step.after.desk.decided_right
         if acts.REPORT_DONE in kinds and not done and acts.CLOSE not in kinds:
             assert U["challenge_done"] in step.answer.acts or step.answer.acts == (U["give_up"],)
-            assert not step.after.belief[cells.TOLD_DONE]
+            assert not step.after.belief[V.told_done]
             assert step.after.violations
 
 

@@ -13,21 +13,29 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from convgym.domains.customer_service import cells
-from convgym.domains.customer_service.desk import CustomerServiceDesk, knowledge
-from convgym.domains.customer_service.rules import CANCEL, OFFERS
-from convgym.domains.customer_service.tasks import CANCEL_OK, KNOWS_ID, LOOKS_UP, draw_task
-from convgym.domains.customer_service.vocabulary import (
+from single_task import (
     ACTIONS,
+    DESK,
     EMAIL,
     FACT_CHANNEL,
     FACT_FEE,
+    KNOWS_ID,
+    LOOKS_UP,
+    OFFERS,
     ORDER,
     POSTCODE,
     USER_ACTS,
+    D,
     U,
+    V,
+    decision,
+    draw_task,
+    first,
+    knowledge,
+    request,
+    workflow,
 )
+
 from convgym.engine import acts
 from convgym.engine.actions import Action
 from convgym.engine.acts import Heard, UserTurn
@@ -39,10 +47,7 @@ from convgym.policies.scripted import OraclePolicy, Sight
 from convgym.users.agenda import (
     BREAKING,
     LONG_WAIT,
-    MEANING,
     MOST_DISPUTES,
-    NOTHING,
-    SURE,
     AgendaUser,
 )
 from convgym.users.decisions import (
@@ -59,11 +64,12 @@ from convgym.users.decisions import (
     row_of,
 )
 from convgym.users.persona import HUNDRED, TRAITS, Levels, Persona, draw_levels
+from convgym.users.user_state import MEANING, NOTHING, SURE
 
-DESK, USER, ORACLE = CustomerServiceDesk(), AgendaUser(U), OraclePolicy()
+USER, ORACLE = AgendaUser(U), OraclePolicy()
 SCALES = np.array([DESK.scales.get(name, 1.0) for name in DESK.layout])
 LEAVING = [ACTIONS[name] for name in ("transfer_to_human", "end_conversation")]
-CONFIRMED = np.ravel(cells.CONFIRMED)
+CONFIRMED = np.array([cell for pointers in V.confirmed for cell in pointers])
 KIND = np.array([action.kind for action in ACTIONS.actions])
 MAX_TURNS = 30
 AMONG = {
@@ -129,7 +135,7 @@ def next_act(talk: Talk, episode: Episode) -> int:
     drawn = draw(talk.key, POLICY, episode.turn, 0)
     begun = talk.among != "deeds" or row[CONFIRMED].any()  # the oracle gets the yes first
     if drawn % EIGHTHS >= talk.wild or not begun:
-        return ACTIONS[ORACLE.choose(Sight(row * SCALES))]
+        return ACTIONS[ORACLE.choose(Sight(row * SCALES, DESK.layout))]
     mask[LEAVING] = 0
     if (mask & AMONG[talk.among]).any():
         mask &= AMONG[talk.among]
@@ -189,7 +195,7 @@ def waiting_after(steps: list[Step]) -> list[bool]:
     waiting, after = False, []
     for step in steps:
         waiting = waiting or says(step, "affirm")
-        waiting = waiting and not step.after.belief[cells.TOLD_DONE]
+        waiting = waiting and not step.after.belief[V.told_done]
         waiting = waiting and step.action.kind != acts.DENY
         after.append(bool(waiting))
     return after
@@ -209,7 +215,7 @@ def test_it_never_leaves_between_its_yes_and_the_report(talk):
 @pytest.mark.parametrize("last", ["offer_return_later", "close", "greet", "explain", "ask_more"])
 def test_no_wrong_refusal_of_before_makes_it_leave_after_its_yes(last):
     """Refused wrongly three times, then asked properly, then spoken to: it must wait."""
-    number = next(n for n in range(99) if draw_task("train", n).branch == CANCEL_OK)
+    number = first(lambda task: workflow(task) == "cancel" and decision(task).effect == ALLOW)
     persona = Persona(patience=1.0, accuracy=1.0).levels
     waited = 0
     for key in range(60):
@@ -217,7 +223,7 @@ def test_no_wrong_refusal_of_before_makes_it_leave_after_its_yes(last):
         episode, engine = opened(talk)
         refusals = 0
         while not (episode.end or episode.user.waiting):
-            refused = refusals < 3 and episode.belief[cells.WANTS[CANCEL]]
+            refused = refusals < 3 and episode.belief[V.wants[D.names.index("cancel")]]
             refusals += bool(refused)
             act = ACTIONS["deny_not_cancellable"] if refused else next_act(talk, episode)
             engine.apply(episode, DESK.turn(episode, act))
@@ -243,17 +249,17 @@ def test_it_reminds_of_a_promise(talk):
 @given(TALKS)
 def test_a_refusal_is_taken_with_its_alternative_once_that_is_offered(talk):
     steps = steps_of(talk)
-    decision = draw_task(talk.split, talk.number).decision
+    right = decision(draw_task(talk.split, talk.number))
     offered = False
     for step in steps:
         if step.action.kind == acts.OFFER and step.before.user.denied == 1:
-            offered |= OFFERS[step.action.argument] == decision.alternative
+            offered |= OFFERS[step.action.argument] == right.alternative
         assert step.after.user.offered == offered
         taken = says(step, "accept_alternative"), says(step, "accept_refusal")
         if step.after.user.resolved:
-            assert decision.effect == REFUSE and step.after.user.denied == 1
-            assert taken == (bool(decision.alternative), not decision.alternative)
-            assert offered == bool(decision.alternative)
+            assert right.effect == REFUSE and step.after.user.denied == 1
+            assert taken == (bool(right.alternative), not right.alternative)
+            assert offered == bool(right.alternative)
             assert step.answer.closed
         else:
             assert not any(taken)
@@ -263,9 +269,9 @@ def test_a_refusal_is_taken_with_its_alternative_once_that_is_offered(talk):
 @given(TALKS)
 def test_whoever_is_refused_rightly_by_the_oracle_takes_it(talk):
     steps = steps_of(talk._replace(wild=0))
-    decision = draw_task(talk.split, talk.number).decision
-    if decision.effect == REFUSE:
-        last = "accept_alternative" if decision.alternative else "accept_refusal"
+    right = decision(draw_task(talk.split, talk.number))
+    if right.effect == REFUSE:
+        last = "accept_alternative" if right.alternative else "accept_refusal"
         assert says(steps[-1], last)
 
 
@@ -352,8 +358,14 @@ class Listener:
     """A user like `CALM` but for `base`, who has said what it wants: say something to it."""
 
     def __init__(self, key: int = 0, known: int = KNOWS_ID, **base: float) -> None:
-        tasks = (draw_task("train", number) for number in range(999))
-        task = next(t for t in tasks if (t.branch, t.knowledge) == (CANCEL_OK, known))
+        tasks = (draw_task("train", number) for number in range(9999))
+        task = next(
+            t
+            for t in tasks
+            if workflow(t) == "cancel"
+            and decision(t).effect == ALLOW
+            and request(t).knowledge == known
+        )
         self.episode = Episode(task, child(9, key), 0, DESK.layout.row())
         self.user = AgendaUser(U, DecisionModel(CALM | base))
         DESK.open(self.episode, Persona().levels)
@@ -580,5 +592,5 @@ def test_conversations_come_to_everything_that_is_claimed_of_them():
             met["stays unsure"] += question == SURE == step.after.user.question
             met["is puzzled twice"] += step.after.user.puzzled == 3
             met["comes back"] += step.before.user.holding > 0
-        met["is granted"] += steps[-1].before.task.decision.effect == ALLOW
+        met["is granted"] += decision(steps[-1].before.task).effect == ALLOW
     assert min(met.values()) >= 10, met

@@ -12,17 +12,17 @@ from functools import cache
 
 import numpy as np
 import pytest
-
-from convgym.domains.customer_service.desk import CustomerServiceDesk
-from convgym.domains.customer_service.tasks import draw_task
-from convgym.domains.customer_service.vocabulary import (
+from single_task import (
     ACTIONS,
+    DESK,
     EMAIL,
     FACT_CHANNEL,
     FACT_FEE,
     POSTCODE,
     U,
+    draw_task,
 )
+
 from convgym.engine import acts
 from convgym.engine.acts import Heard
 from convgym.engine.engine import Engine
@@ -63,7 +63,6 @@ TRUE = {
     "tangent": 0.2,
 }
 """None of them is what the model comes with."""
-DESK = CustomerServiceDesk()
 SCALES = np.array([DESK.scales.get(name, 1.0) for name in DESK.layout])
 
 Counts = Counter[tuple[Levels, Decision]]
@@ -82,7 +81,7 @@ def conversations() -> tuple[Counts, float]:
         turns = [episode.user_turn]
         while not episode.end:
             row = np.frombuffer(bytes(episode.belief), np.uint8)
-            chosen = ACTIONS[agent.choose(Sight(row * SCALES))]
+            chosen = ACTIONS[agent.choose(Sight(row * SCALES, DESK.layout))]
             engine.apply(episode, DESK.turn(episode, chosen))
             turns.append(episode.user_turn)
         for turn in filter(None, turns):

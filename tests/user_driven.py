@@ -5,14 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+from single_task import ACTIONS, DESK, U, V, draw_task
 
-from convgym.domains.customer_service.desk import CustomerServiceDesk
-from convgym.domains.customer_service.tasks import draw_task
-from convgym.domains.customer_service.vocabulary import (
-    ACTIONS,
-    PROMISES,
-    U,
-)
 from convgym.engine import acts
 from convgym.engine.acts import FIRST_TOOL, AgentTurn, Said, UserTurn
 from convgym.engine.engine import Engine
@@ -22,7 +16,6 @@ from convgym.users.agenda import AgendaUser
 from convgym.users.decisions import STRIDE
 from convgym.users.persona import draw_levels
 
-DESK = CustomerServiceDesk()
 SCALE = np.array([DESK.scales.get(name, 1.0) for name in DESK.layout], dtype=np.float32)
 REFUSING = [n for n, a in enumerate(ACTIONS.actions) if a.kind in (acts.DENY, acts.OFFER)]
 
@@ -94,7 +87,7 @@ def agent_turn(episode, drawn):
         return AgentTurn(tuple(speech(a) for a in sorted(chosen, key=lambda a: (a * drawn) % 101)))
     if kind == 14:
         untrue = Said(acts.REPORT_DONE, claim=acts.FALSE)
-        promise = Said(acts.PROMISE, (drawn >> 6) % len(PROMISES))
+        promise = Said(acts.PROMISE, (drawn >> 6) % len(V.promises))
         other = (untrue, promise, Said(acts.JARGON), Said(acts.EXPLAIN))
         return AgentTurn((other[drawn >> 4 & 3],))
     return AgentTurn((speech(REFUSING[(drawn >> 4) % len(REFUSING)]),))
