@@ -126,6 +126,6 @@ that plays the customer, in text mode: a `ChatModel`, `{"kind": "endpoint", "url
 
     def make_role(self) -> tuple[Describe, Read]:
         """The customer as it is described to a model, and the reading of its words."""
-        from convgym.domains.customer_service import role
+        from convgym.domains.customer_service import played
 
-        return role.describe, role.read
+        return played.describe, played.read
