@@ -1,29 +1,108 @@
 """Customers' wordings as tests of taggers and writers need them: held out, filled in, off topic."""
 
-from convgym.domains.customer_service import tasks, wording
+import json
+from pathlib import Path
+
+from convgym.domains.customer_service.customer import Want, Who
 from convgym.domains.customer_service.user_understanding import user_examples
-from convgym.domains.customer_service.world import world
+from convgym.domains.customer_service.world import CATEGORIES, COLOURS, ITEMS, PLANS, SIZES
+from convgym.language.figures import MONTHS
+from convgym.language.phrases import packaged_banks
+from convgym.language.retrieval import packaged_indexes
 from convgym.language.style import Style
-from convgym.language.voice import RETRIEVAL, Spoken
+from convgym.language.voice import RETRIEVAL, Spoken, Voice
 from convgym.language.writing import WriteRequest
 
+PACKAGE = "convgym.domains.customer_service"
 HELD_OUT = user_examples("held_out")
 SINGLE = [(text, acts) for text, acts in HELD_OUT if len(acts) == 1]
 SEVERAL = [(text, acts) for text, acts in HELD_OUT if len(acts) > 1]
 
-_SLOTS = {"inform_placed": "date"} | {
-    f"inform_{slot}": slot for slot in ("email", "postcode", "order", "item", "category", "address")
-}
-
-
-def request_for(acts, number, split="train"):
-    """What a writer is asked for, were these the acts of a turn of task `number`."""
-    shop, task = world(), tasks.draw_task(split, number)
-    said = [(act, _SLOTS.get(act, "")) for act in sorted(acts)]
-    spoken = tuple(
-        Spoken(act, slot, wording.act_value(shop, task, act) if slot else "") for act, slot in said
+SLOTS = {"inform_placed": "date", "inform_started": "date", "inform_charged": "date"} | {
+    f"inform_{slot}": slot
+    for slot in (
+        *("email", "postcode", "order", "item", "category", "address"),
+        *("subscription", "plan", "charge", "amount", "variant"),
     )
-    draft = wording.user_voices()["train"].say(spoken, Style(), number * 7919 + 5, 1, RETRIEVAL)
+}
+"""The placeholder of each act that states a value."""
+KINDS = {
+    "subscription": "subscription",
+    "access": "",
+    "billing": "charge",
+}
+"""Of the records that a workflow is about; an order where it is none of these."""
+
+
+def voice(part="train"):
+    """The customer's wordings of one part."""
+    banks = packaged_banks(PACKAGE, "user_phrases.toml")
+    return Voice(banks[part], packaged_indexes(PACKAGE, "user_turns.toml")[part])
+
+
+def messages(part):
+    """(text, acts) of the labelled customers' messages: `development` or `held_out`."""
+    path = Path(__file__).parent / "data" / f"customer_messages_{part}.jsonl"
+    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return [(row["text"], frozenset(row["acts"])) for row in rows]
+
+
+def value(slot, number):
+    """The value of a slot in the `number`-th example."""
+    item, category, cents = ITEMS[number % len(ITEMS)]
+    return {
+        "email": f"dana.lee{number}@example.com",
+        "postcode": f"{20000 + number * 37 % 70000}",
+        "order": f"W{10000 + number * 61 % 80000}",
+        "subscription": f"S{10000 + number * 67 % 80000}",
+        "charge": f"C{10000 + number * 71 % 80000}",
+        "item": item,
+        "category": CATEGORIES[category],
+        "plan": PLANS[number % len(PLANS)][0],
+        "amount": f"${cents // 100}.{10 + number % 90}",
+        "date": f"{1 + number % 28} {MONTHS[number % 12]}",
+        "address": f"{1 + number % 180} Mill Lane, Derby",
+        "variant": (*SIZES, *COLOURS)[number % (len(SIZES) + len(COLOURS))],
+    }[slot]
+
+
+def who(number=0, impostor=False):
+    """A customer in plain words."""
+    return Who(
+        name="Dana Lee",
+        email=value("email", number),
+        postcode=value("postcode", number),
+        wrong_postcode="99999",
+        impostor=impostor,
+    )
+
+
+def want(workflow, number=0, **others):
+    """A request in plain words; `others` are written over what is usual."""
+    kind = KINDS.get(workflow, "order")
+    details = {"address": value("address", number), "exchange": value("variant", number)}
+    details |= {"return": "damaged", "warranty": "loose", "billing": "twice"}
+    label = {"order": "item", "subscription": "plan", "charge": "amount"}.get(kind, "")
+    usual = Want(
+        workflow=workflow,
+        kind=kind,
+        knowledge="number",
+        id=value(kind, number) if kind else "",
+        wrong_id=value(kind, number + 1) if kind else "",
+        label=value(label, number) if kind else "",
+        date=value("date", number) if kind else "",
+        vague=value("category", number) if kind == "order" else "",
+        detail=details.get(workflow, ""),
+        terms=(),
+    )
+    return usual | others
+
+
+def request_for(acts, number):
+    """What a writer is asked for, were these the acts of the `number`-th turn."""
+    said = [(act, SLOTS.get(act, "")) for act in sorted(acts)]
+    spoken = tuple(Spoken(act, slot, value(slot, number) if slot else "") for act, slot in said)
+    draft = voice().say(spoken, Style(), number * 7919 + 5, 1, RETRIEVAL)
     history = (("Agent", "Hello, how can I help?"),)
     return WriteRequest(spoken, draft, Style(), {}, history, number)
 

@@ -12,6 +12,7 @@ from convgym.errors import InvalidConfiguration
 
 DOMAINS: dict[str, str] = {
     "customer-service": "convgym.domains.customer_service.desk:CustomerServiceDesk",
+    "sales": "convgym.domains.sales.desk:SalesDesk",
 }
 """Class by name."""
 

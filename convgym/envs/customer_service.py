@@ -15,12 +15,16 @@ class CustomerServiceEnv(ConversationEnv):
     """A customer with a problem writes to a support desk; the agent answers.
 
     ## Description
-    The customer wants to know where an order is, to cancel it, to send it back or to have
-    it delivered elsewhere. The agent has tools over a shop of 1,500 customers and 4,500
-    orders, and a policy document whose rules and numbers change from episode to episode:
-    some requests must be granted, some refused for the right reason, some transferred. It
-    must authenticate the customer, read the order before it decides, and obtain the
-    customer's yes before it changes anything. The customer has a goal; knowledge that is sure,
+    The customer comes with one to three requests out of ten: where an order is, to cancel it, to
+    send it back, to exchange it, to have it delivered elsewhere, a refund that has not come, a
+    claim under warranty, a charge in dispute, a subscription to end, an account that is locked.
+    The agent has tools over a shop of 6,000 customers with their orders, subscriptions and
+    charges, any of which may fail at first, and a policy document whose rules and numbers change
+    from episode to episode: some requests must be granted, some refused for the right reason with
+    what may be offered instead, some transferred. It must authenticate the customer, read the
+    record before it decides, tell the terms, and obtain the customer's yes before it changes
+    anything. The next request comes when the one before is settled; success needs all of them.
+    The customer has a goal; knowledge that is sure,
     vague, wrong, or has to be looked up; questions of its own (what for? what does that mean? are
     you sure? what next?), which an explanation answers; limited patience; and doubts claims that
     the agent has not looked up. Eleven traits tilt each of its choices.
@@ -32,7 +36,7 @@ class CustomerServiceEnv(ConversationEnv):
     dropped. Calls run first, then the speech is heard, against what they have read; a transfer
     or an ending comes last. A reply of calls alone, or with mere pastime beside them ("let me
     check"), keeps the floor. At most four calls a reply.
-    `action="act"`: `Discrete(58)`, one act of speech or one tool call, with a pointer where
+    `action="act"`: `Discrete(125)`, one act of speech or one tool call, with a pointer where
     it needs one. Legal acts: `info["action_mask"]`, `action_masks()`. An illegal act is an
     error; five errors end the episode.
 
@@ -40,12 +44,12 @@ class CustomerServiceEnv(ConversationEnv):
     | `observation` | space | what |
     |---|---|---|
     | `message` | `Text(4096)` | what the newest step brought, alone: partially observed |
-    | `transcript` | `Text(16384)` | policy, tools and the whole conversation |
+    | `transcript` | `Text(24576)` | policy, tools and the whole conversation |
     | `dict` | `Dict` | `policy`, `tools`, `message`, `tool_results`, `view`, `turn`, `features` |
-    | `features` | `Box(0, 255, (163,), float32)` | belief: what was seen, heard, told and written |
+    | `features` | `Box(0, 255, (385,), float32)` | belief: what was seen, heard, told and written |
 
     `view` is a JSON of all that is in sight; the cells of `features` have names
-    (`convgym.domains.customer_service.vocabulary.LAYOUT`). The customer's words are made from what
+    (`env.unwrapped.domain.layout`). The customer's words are made from what
     it does: up to `realism` 0.5 a growing share is found whole in an index instead of being put
     together; above, a growing share is worded by `writer`, whose words are used only if they keep
     what is done and every value.
@@ -83,9 +87,12 @@ class CustomerServiceEnv(ConversationEnv):
     |---|---|---|
     | `observation` | `"message"` | see above |
     | `action` | `"text"` | `"text"` or `"act"` |
-    | `split` | `"train"` | `"train"`, `"validation"` or `"test"`; they share no customer |
+    | `split` | `"train"` | `"train"`, `"validation"`, `"test"`, which share no customer, and what \
+training never meets: `"test_compositional"` (pairs of workflows), `"test_primitive"` (workflows), \
+`"test_policy"` (rules), `"test_persona"` (stubborn, careless experts), `"test_lexical"` (words) |
     | `task_id` | None | play one task, such as `"test-17"` |
-    | `topic` | None | `"status"`, `"cancel"`, `"return"` or `"address"` alone |
+    | `topic` | None | what the first request is: `"status"`, `"cancel"`, `"return"`, `"address"`, \
+`"exchange"`, `"refund"`, `"subscription"`, `"access"`, `"warranty"`, `"billing"` |
     | `difficulty` | None | 0 (easy) to 1 (hard); None takes tasks and personas as they come |
     | `persona` | None | name of a built-in one, mapping of traits (a pair is a range); None draws |
     | `style` | None | how it writes: a name or a mapping; None writes as the persona does |
@@ -96,7 +103,8 @@ class CustomerServiceEnv(ConversationEnv):
     | `user` | None | path of a user fitted to logs (`convgym.data.fit_user`); or a language model \
 that plays the customer, in text mode: a `ChatModel`, `{"kind": "endpoint", "url": ..., \
 "model": ...}` or `{"kind": "local", "model": ...}` |
-    | `phrases` | `"train"` | the customer's wordings: `"train"` or `"held_out"` |
+    | `phrases` | None | the customer's wordings: `"train"`, or `"held_out"` in `test_lexical`; a \
+name fixes them |
     | `reranker` | None | True, or an object with `propose(text)`: a second look at unread replies |
     | `reward` | `"success"` | see above |
     | `discount` | 1.0 | γ of the milestones' shaping; the learner's |

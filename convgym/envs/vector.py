@@ -85,6 +85,13 @@ def customer_service(num_envs: int = 1, **keywords: Any) -> ConversationVectorEn
     return _vector_of(CustomerServiceEnv, num_envs, keywords)
 
 
+def sales(num_envs: int = 1, **keywords: Any) -> ConversationVectorEnv:
+    """The vector entry point of `ConvGym/Sales-v0`; see `customer_service`."""
+    from convgym.envs.sales import SalesEnv
+
+    return _vector_of(SalesEnv, num_envs, keywords)
+
+
 def own_domain(num_envs: int = 1, **keywords: Any) -> ConversationVectorEnv:
     """The vector entry point of `ConvGym/OwnDomain-v0`; see `customer_service`."""
     from convgym.envs.own_domain import OwnDomainEnv

@@ -27,7 +27,7 @@ from convgym.errors import InvalidConfiguration
 from convgym.language.understanding import Lexicon
 
 MOST_FEATURES = 1024
-"""Features that are kept: the commonest ones."""
+"""Features that are kept unless more are asked for: the commonest ones."""
 MOST_CHARACTERS = 2000
 """How far a text is read."""
 LIKELY, LEAST, LEAD = 0.4, 0.2, 1.5
@@ -61,7 +61,8 @@ class ActTagger:
     """Acts of a text, after examples `(text, acts)`; slots may stand in them in braces.
 
     `cues`: ideas, each with its phrases as `Lexicon` writes them. `values`: regular expressions
-    of the domain's own values by slot, such as its items; they are looked for after `PATTERNS`.
+    of the domain's own values by slot, such as its items; they are looked for after `PATTERNS`,
+    or instead of the one of the same slot. `most_features` are kept, the commonest ones.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class ActTagger:
         examples: Iterable[tuple[str, Collection[str]]],
         cues: Mapping[str, Sequence[str]] | None = None,
         values: Mapping[str, str] | None = None,
+        most_features: int = MOST_FEATURES,
     ) -> None:
         rows = [(text, frozenset(done)) for text, done in examples]
         self.acts: tuple[str, ...] = tuple(sorted({act for _, done in rows for act in done}))
@@ -83,7 +85,8 @@ class ActTagger:
         bare = {act for text, done in rows for act in done if "{" not in text}
         self.value_acts: frozenset[str] = frozenset(self.acts) - bare
         """Acts that never come without a value."""
-        self._fit([self._features(text) for text, _ in rows], [done for _, done in rows])
+        features = [self._features(text) for text, _ in rows]
+        self._fit(features, [done for _, done in rows], most_features)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -162,9 +165,9 @@ class ActTagger:
 
     # -- learning ----------------------------------------------------------------------------------
 
-    def _fit(self, rows: list[dict[str, float]], done: list[frozenset[str]]) -> None:
+    def _fit(self, rows: list[dict[str, float]], done: list[frozenset[str]], most: int) -> None:
         seen = Counter(feature for row in rows for feature in row)
-        kept = sorted((-n, f) for f, n in seen.items() if n >= _LEAST_SEEN)[:MOST_FEATURES]
+        kept = sorted((-n, f) for f, n in seen.items() if n >= _LEAST_SEEN)[:most]
         self._places = {feature: place for place, (_, feature) in enumerate(kept)}
         counts = np.array([-n for n, _ in kept], np.float32)
         self._rareness = np.log1p(len(rows) / np.maximum(counts, 1.0)).astype(np.float32)

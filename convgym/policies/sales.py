@@ -1,4 +1,4 @@
-"""Scripted sellers: random < keyword < slot-filling < planner < oracle, and some without ears.
+"""Scripted sellers: random < keyword < slot-filling < planner < oracle, and null policies.
 
 Each is a function of what `reset` and `step` return, the belief and the mask, and of nothing
 else. The ladder measures a task's difficulty and makes behaviour data; the oracle shows that
@@ -8,28 +8,25 @@ gives way as soon as it may. `FirmOraclePolicy` stands by each price once before
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convgym.domains.sales.vocabulary import ACTIONS, LAYOUT, OBJECTIONS, QUESTIONS, VIEW
+from convgym.domains.sales.world import NAMES, money_text
 from convgym.engine.actions import ActionTable
-from convgym.engine.acts import FIRST_TOOL
 from convgym.engine.belief import BeliefLayout
+from convgym.policies.null import END, GREETING, TRANSFER, FixedReplies
 from convgym.policies.policy import ActPolicy, Probabilities, belief_of
+from convgym.policies.scripted import RandomPolicy, Sight
 
 
-class Sight:
-    """A belief row, read by the names of its cells."""
+class View(Sight):
+    """A belief row, read by the names of its cells, and by places in view."""
 
-    __slots__ = ("layout", "row")
-
-    def __init__(self, row: NDArray[np.float32], layout: BeliefLayout) -> None:
-        self.row, self.layout = row, layout
-
-    def __call__(self, cell: str) -> bool:
-        return bool(self.row[self.layout[cell]] > 0)
+    __slots__ = ()
 
     def places(self, *patterns: str) -> list[int]:
         """Places k in view for which all cells `pattern_k` are set; `!pattern` wants it unset."""
@@ -50,7 +47,7 @@ class SalesScript(ActPolicy):
         super().__init__()
         self.noise = noise
 
-    def choose(self, see: Sight) -> str:
+    def choose(self, see: View) -> str:
         """Name of the act to do."""
         raise NotImplementedError
 
@@ -58,34 +55,11 @@ class SalesScript(ActPolicy):
         """(1 − noise) on the chosen act, the rest spread over the legal ones."""
         legal = action_masks.astype(np.float64)
         probabilities = self.noise * legal / legal.sum()
-        chosen = self.actions[self.choose(Sight(belief_of(observation), self.layout))]
+        chosen = self.actions[self.choose(View(belief_of(observation), self.layout))]
         if not legal[chosen]:
             return legal / legal.sum()
         probabilities[chosen] += 1.0 - self.noise
         return probabilities
-
-
-class RandomPolicy(ActPolicy):
-    """Uniform over the legal acts."""
-
-    name = "random"
-
-    def action_probs(self, observation: Any, action_masks: NDArray[np.int8]) -> Probabilities:
-        """1 / number of legal acts."""
-        legal = action_masks.astype(np.float64)
-        return legal / legal.sum()
-
-
-class RandomToolPolicy(ActPolicy):
-    """A uniformly random legal tool call each step; never says a word."""
-
-    name = "random-tool"
-    _tools = np.array([action.kind >= FIRST_TOOL for action in ACTIONS.actions])
-
-    def action_probs(self, observation: Any, action_masks: NDArray[np.int8]) -> Probabilities:
-        """Uniform over the legal tools."""
-        legal = (action_masks * self._tools).astype(np.float64)
-        return legal / legal.sum()
 
 
 class KeywordPolicy(SalesScript):
@@ -93,7 +67,7 @@ class KeywordPolicy(SalesScript):
 
     name = "keyword"
 
-    def choose(self, see: Sight) -> str:
+    def choose(self, see: View) -> str:
         """A reflex for what was said last."""
         for objection in OBJECTIONS:
             if see(f"said_object_{objection}"):
@@ -124,7 +98,7 @@ class SlotFillingPolicy(SalesScript):
 
     name = "slot-filling"
 
-    def choose(self, see: Sight) -> str:
+    def choose(self, see: View) -> str:
         """The first empty slot, else the deed."""
         if not see("heard_request"):
             return "ask_intent"
@@ -166,7 +140,7 @@ class OraclePolicy(SalesScript):
     recovers = True
     holds_first = False
 
-    def choose(self, see: Sight) -> str:
+    def choose(self, see: View) -> str:
         """Find out what is wanted, find it, sell it, or say why not."""
         if self.recovers and any(see(f"said_{question}") for question in QUESTIONS):
             return "explain"
@@ -179,7 +153,7 @@ class OraclePolicy(SalesScript):
                 return f"answer_{objection}"
         return self._qualify(see) or self._find(see) or self._sell(see, self._choice(see))
 
-    def _qualify(self, see: Sight) -> str:
+    def _qualify(self, see: View) -> str:
         known = see("heard_needs") or (see("heard_part") and not self.recovers)
         if not known:
             return "ask_need"
@@ -189,7 +163,7 @@ class OraclePolicy(SalesScript):
                 return "ask_budget"
         return "" if see("heard_quantity") else "ask_quantity"
 
-    def _find(self, see: Sight) -> str:
+    def _find(self, see: View) -> str:
         """What has to come before a product can be recommended; empty when one is there."""
         if not see("searched") or see("search_old"):
             return "search_catalogue"
@@ -208,10 +182,10 @@ class OraclePolicy(SalesScript):
         return ""
 
     @staticmethod
-    def _usable(see: Sight) -> list[int]:
+    def _usable(see: View) -> list[int]:
         return see.places("fits", "in_stock", "!over_budget", "!rejected")
 
-    def _choice(self, see: Sight) -> int:
+    def _choice(self, see: View) -> int:
         """The product to sell: one whose price can move, if there is one; and stay with it."""
         usable = self._usable(see)
         begun = [k for k in usable if see(f"quoted_{k}") or see(f"liked_{k}")]
@@ -221,13 +195,13 @@ class OraclePolicy(SalesScript):
         return moving[0] if moving and self.recovers else usable[0]
 
     @staticmethod
-    def _firm(see: Sight, k: int) -> str:
+    def _firm(see: View, k: int) -> str:
         """Why the price of a product cannot move at all; empty where it can."""
         if see("policy_clearance_firm") and see(f"clearance_{k}"):
             return "clearance_firm"
         return "last_piece" if see("policy_last_piece") and see(f"last_{k}") else ""
 
-    def _sell(self, see: Sight, k: int) -> str:
+    def _sell(self, see: View, k: int) -> str:
         if not see(f"recommended_{k}"):
             return f"recommend_{k}"
         if see("pending_feature") and (self.recovers or see("said_ask_feature")):
@@ -244,18 +218,18 @@ class OraclePolicy(SalesScript):
             return self._give_way(see, k)
         return f"hold_price_{k}"
 
-    def _give_way(self, see: Sight, k: int) -> str:
+    def _give_way(self, see: View, k: int) -> str:
         holds = self.holds_first and not see(f"held_price_{k}")
         return f"hold_price_{k}" if holds else f"lower_quote_{k}"
 
-    def _close_deal(self, see: Sight, k: int) -> str:
+    def _close_deal(self, see: View, k: int) -> str:
         if see("policy_addon_first") and not see("offered_addon"):
             return "offer_addon"
         if see("addon_taken") and not see("addon_added"):
             return f"add_addon_{k}"
         return f"book_order_{k}" if see(f"confirmed_{k}") else f"confirm_{k}"
 
-    def _refuse(self, see: Sight, reason: str, offer: str) -> str:
+    def _refuse(self, see: View, reason: str, offer: str) -> str:
         """Refuse, offer what there is, and stand by it when the buyer disputes it."""
         if not see(f"denied_{reason}"):
             return f"deny_{reason}"
@@ -279,33 +253,6 @@ class PlannerPolicy(OraclePolicy):
 
 
 LADDER = (RandomPolicy, KeywordPolicy, SlotFillingPolicy, PlannerPolicy, OraclePolicy)
-
-
-class OpenLoopPolicy(ActPolicy):
-    """Does its acts in turn, leaving out what is not legal, and reads nothing else.
-
-    The last act is repeated. What it scores is what a constant behaviour is worth.
-    """
-
-    def __init__(self, name: str, names: tuple[str, ...]) -> None:
-        super().__init__()
-        self.name = name
-        self._acts, self._at = [ACTIONS[one] for one in names], 0
-
-    def reset(self, seed: int) -> None:
-        """Begin again with the first act."""
-        super().reset(seed)
-        self._at = 0
-
-    def action_probs(self, observation: Any, action_masks: NDArray[np.int8]) -> Probabilities:
-        """1 on the next legal act."""
-        while self._at < len(self._acts) - 1 and not action_masks[self._acts[self._at]]:
-            self._at += 1
-        act = self._acts[self._at]
-        self._at = min(self._at + 1, len(self._acts) - 1)
-        probabilities = np.zeros(len(action_masks))
-        probabilities[act] = 1.0
-        return probabilities
 
 
 NULL_SCRIPTS: dict[str, tuple[str, ...]] = {
@@ -342,3 +289,45 @@ BY_THE_BOOK: dict[str, tuple[str, ...]] = {
     "book, sell at a discount": (*_BOOK, *_SALE, "lower_quote_0", "quote_0", *_DEAL),
 }
 """Agents that qualify by the book and then do one constant thing: no null policies."""
+
+_REFUSALS = (
+    "I am sorry, but I cannot give you any discount; my authority ends here.",
+    "Unfortunately there is no discount on clearance goods.",
+    "The last pieces are not discounted.",
+    "I am afraid that it is out of stock.",
+    "We do not carry anything with these features.",
+    "I can put you on the waitlist.",
+    "I can show you the nearest product that we have.",
+)
+_CONFIRMATIONS = (
+    "Shall I book it for you? Please confirm with yes.",
+    "Do you want me to place the order at this price?",
+)
+_PROMISES = ("I will book it for you right away.", "I will transfer you to a colleague.")
+_EXPLANATIONS = (
+    "It will be delivered within a few working days.",
+    "All our goods are genuine and come with a full warranty.",
+    "We offer better service than the other shop, and the price includes everything.",
+    "If you do not like it, you can simply send it back.",
+)
+_QUESTIONS = (
+    "What should it be able to do, what is your budget, and how many pieces do you need?",
+)
+_EVERYTHING = " ".join(
+    [f"I recommend the {name}." for names in NAMES for name in names]
+    + [f"It costs {money_text(dollars * 100)}." for dollars in range(59, 1900, 70)]
+    + ["It is in stock.", "It has everything you need.", "I have booked the order."]
+)
+NULL_POLICIES: dict[str, Callable[[], FixedReplies]] = {
+    "done": lambda: FixedReplies("done", (END,)),
+    "silence": lambda: FixedReplies("silence", ("",)),
+    "greet-only": lambda: FixedReplies("greet-only", (GREETING,)),
+    "transfer-always": lambda: FixedReplies("transfer-always", (TRANSFER,)),
+    "refuse-always": lambda: FixedReplies("refuse-always", _REFUSALS),
+    "confirm-everything": lambda: FixedReplies("confirm-everything", _CONFIRMATIONS),
+    "promise-everything": lambda: FixedReplies("promise-everything", _PROMISES),
+    "explain-always": lambda: FixedReplies("explain-always", _EXPLANATIONS),
+    "ask-everything": lambda: FixedReplies("ask-everything", _QUESTIONS),
+    "say-every-value": lambda: FixedReplies("say-every-value", (_EVERYTHING,)),
+}
+"""Null policies in text, by name."""
