@@ -21,7 +21,7 @@ import re
 from convgym.language.tagging import ActTagger
 from convgym.language.writing import WriteRequest
 
-PLAUSIBLE, PLAUSIBLE_WITH_A_NOT = 0.0035, 0.05
+PLAUSIBLE, PLAUSIBLE_WITH_A_NOT = 0.0022, 0.05
 INTRUDES, INTRUDES_IN_A_CLAUSE = 0.3, 0.7
 MARGIN = 3.0
 MOST_CHARACTERS = 600

@@ -31,7 +31,7 @@ _ASKING_FIRST = frozenset(
     "did do does shall could would can may which whats who whose why where what how".split()
 )
 _NO_QUESTION = frozenset(
-    {("what", word) for word in ("i", "we", "about", "a", "is", "would")}
+    {("what", word) for word in ("i", "we", "about", "a", "is", "would", "the")}
     | {("how", "about"), ("can", "do"), ("may", "i"), ("could", "not"), ("did", "not")}
     | {
         ("what", "youve"),
@@ -66,13 +66,14 @@ _END, _MARK = "", " "
 class Sentence:
     """Tokens of one sentence with the places where concepts stand."""
 
-    __slots__ = ("joined", "leads", "places", "question", "tokens")
+    __slots__ = ("_lacks", "joined", "leads", "places", "question", "tokens")
 
     def __init__(
         self, tokens: list[str], places: dict[str, list[int]], question: bool, leads: bool = False
     ) -> None:
         self.tokens = tokens
         self.places = places
+        self._lacks = places.keys().isdisjoint  # a live view: what is noted later counts too
         self.question = question
         self.leads = leads
         """It is the statement that the question in the next sentence hangs on."""
@@ -81,7 +82,11 @@ class Sentence:
 
     def has(self, *concepts: str) -> bool:
         """Whether any of the concepts stands here."""
-        return not self.places.keys().isdisjoint(concepts)
+        return not self._lacks(concepts)
+
+    def has_any(self, concepts: frozenset[str]) -> bool:
+        """As `has`, for many concepts at once."""
+        return not self._lacks(concepts)  # walks through the smaller of the two
 
     def at(self, *concepts: str) -> list[int]:
         """All places of some concepts."""

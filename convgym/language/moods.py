@@ -51,7 +51,7 @@ def _is_denied(s: Sentence, place: int) -> bool:
     for at in range(1, min(place, len(s.tokens) - 1)):
         if s.tokens[at] == "that":
             follows = s.tokens[at + 1]
-            named = len(follows) == 6 and follows[0] == "w" and follows[1:].isdigit()
+            named = any(character.isdigit() for character in follows)  # an order number
             if (named or follows in _SUBJECTS) and s.near("negation", at, 4):
                 return True
     return False

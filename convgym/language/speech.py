@@ -1,0 +1,409 @@
+"""From a domain's declared cue phrases to what an agent's words mean: claims, in order of speech.
+
+    cues.toml ─► Cues ─► SpeechReader.read("It's reserved, so I can't renew it. An e-book instead?")
+                             └─► deny(reserved), offer(ebook)
+
+A claim is what a sentence asserts, asks, commands or offers *now*; whether it is true is the
+domain's to say, which knows what the agent has looked up. What a newcomer would get wrong: the
+reader rather says nothing than something that was not said. A reply that takes back what it
+tells ("just kidding"), contradicts itself, gives every reason or every value, or plays a dialogue
+of its own is not credited; lines of somebody else, raw data and longer quotations are not read.
+
+Everything is linear in the text, at most `MOST_TOKENS` words of it, and nothing raises.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from convgym.language import directives, pleasantries, refusals, statements
+from convgym.language.cues import Cues
+from convgym.language.deeds import confirms, is_direct, promises, reports, unreported
+from convgym.language.figures import sums_written_out, written_out
+from convgym.language.lines import Line, goes_on, is_choice, takes_back
+from convgym.language.own_words import labels_itself, own_words
+from convgym.language.spans import Hit, Spans, Tag
+from convgym.language.understanding import MOST_TOKENS, Lexicon
+
+__all__ = ["MOST_TOKENS", "WEIGHTY", "Claim", "SpeechReader"]
+
+WEIGHTY = frozenset("deny offer done inform confirm quote instruct promise recommend".split())
+"""Acts that change what the user believes or does; taken back by "just kidding"."""
+MOST_CHARACTERS = 8192
+"""Characters of one reply that are looked at; `MOST_TOKENS` words of them are read."""
+LONGEST_CACHED = 2048
+"""Characters of a reply that is remembered."""
+CACHED = 8192
+AROUND = 6
+"""Sentences to either side that can complete what one leaves open."""
+MOST_REASONS = 2
+"""A reply that refuses for more reasons than this says whatever fits, and refuses nothing."""
+MOST_OFFERS = 2
+MOST_STEPS = 5
+MOST_VALUES = 6
+"""Facts of one reply; who tells more says every value."""
+
+
+_LISTED = frozenset(("value", "alone"))
+_GROUNDS = frozenset(("because", "alone"))
+_DEEDS = frozenset(("do", "doing", "done", "noun"))
+_STEPS = frozenset(("step", "stepping"))
+_FACTS = frozenset(("name", "value"))
+
+
+class Claim(NamedTuple):
+    """One speech act, not yet checked."""
+
+    act: str
+    """greet, ask_intent, ask, check, instruct, inform, recommend, quote, confirm, deny, offer,
+    done, promise, explain, apologise, close, wait, chat (filler) or jargon."""
+    slot: str = ""
+    """Slot, component, step, fact, deed, reason or offer, as declared; "more" and "transfer" are
+    there in every domain."""
+    value: str = ""
+    """Of inform and quote: "2.50", "15", "5 May", or the declared value. Of confirm, done and
+    promise: the figures that the sentence names, in order, "; " between them."""
+    object: str = ""
+    """The object named in or before the sentence: a name as handed over, an id in capitals,
+    "order:2" for a handle."""
+
+    def __str__(self) -> str:
+        if self.act == "inform":
+            return f"inform({self.slot}={self.value})"
+        if self.act in ("quote", "recommend"):
+            parts = [part for part in (self.object, self.value) if part]
+            return f"{self.act}({'='.join(parts)})"
+        return f"{self.act}({self.slot})" if self.slot else self.act
+
+
+class SpeechReader:
+    """Reads replies in a domain that is declared by its cues."""
+
+    def __init__(self, cues: Cues | str | Path | Mapping[str, Any]) -> None:
+        """Take cues, or what `Cues.load` takes; InvalidConfiguration where they are not allowed."""
+        self.cues = cues if isinstance(cues, Cues) else Cues.load(cues)
+        self._grammar, common = _common()
+        self._spans = Spans([*common, *self.cues.entries()])
+        self._ids = re.compile(
+            "|".join(rf"(?<![\w-])(?:{pattern})(?![\w-])" for pattern in self.cues.ids) or r"(?!)",
+            re.IGNORECASE,
+        )
+        self._handles = frozenset(self.cues.handles)
+        self._cached: Callable[[str, tuple[str, ...]], tuple[Claim, ...]] = lru_cache(CACHED)(
+            self._read
+        )
+
+    def __reduce__(self) -> tuple[type[SpeechReader], tuple[Cues]]:
+        return (SpeechReader, (self.cues,))  # what is remembered stays behind
+
+    def read(self, text: str, names: Sequence[str] = ()) -> tuple[Claim, ...]:
+        """The claims of a reply, in order of speech; short replies are remembered.
+
+        `names`: objects in view that the reply may name, e.g. ("Nova 15", "Aero 13"). A claim
+        carries the name as it is given here.
+        """
+        names = tuple(names)
+        return self._cached(text, names) if len(text) <= LONGEST_CACHED else self._read(text, names)
+
+    def mentions(self, text: str, names: Sequence[str] = ()) -> tuple[str, ...]:
+        """The objects that a text names, in order, each once."""
+        lines = self._lines(text[:MOST_CHARACTERS], tuple(names))
+        return tuple(dict.fromkeys(hit.value for line in lines for hit in line.named))
+
+    # -- words and phrases -------------------------------------------------------------------------
+
+    def _lines(self, text: str, names: tuple[str, ...]) -> list[Line]:
+        """The sentences of a text with all that stands in them."""
+        named = _compiled(names) if names else None
+        lines: list[Line] = []
+        known: dict[str, str] = {}
+        text = self._ids.sub(lambda m: _kept(m[0], known), text) if self.cues.ids else text
+        budget = MOST_TOKENS
+        for part, staged in own_words(text, names):
+            for sentence in self._grammar.read(written_out(sums_written_out(part))):
+                budget -= len(sentence.tokens)
+                if budget < 0:
+                    return lines
+                tokens = sentence.tokens
+                found = named.find(tokens).get("object", []) if named else []
+                found = [*found, *self._pointed(tokens, known)]
+                found.sort(key=lambda hit: hit.start)
+                lines.append(Line(sentence, self._spans.find(tokens), found, staged))
+        last = ""
+        for before, line in zip([None, *lines], lines, strict=False):
+            line.obj = last
+            line.carried = before is not None and goes_on(line, before)
+            last = line.named[-1].value if line.named else last
+        return lines
+
+    def _pointed(self, tokens: list[str], known: Mapping[str, str]) -> Iterable[Hit]:
+        """Ids and handles."""
+        if not known and self._handles.isdisjoint(tokens):
+            return
+        for place, token in enumerate(tokens):
+            if token in known:
+                yield Hit(Tag("object", "", known[token]), place, place + 1)
+            elif token in self._handles and tokens[place + 1 : place + 2]:
+                number = tokens[place + 1]
+                if number.isdecimal() and len(number) < 4:
+                    yield Hit(Tag("object", "", f"{token}:{int(number)}"), place, place + 2)
+
+    # -- meaning -----------------------------------------------------------------------------------
+
+    def _read(self, text: str, names: tuple[str, ...]) -> tuple[Claim, ...]:
+        text = text[:MOST_CHARACTERS]
+        lines = self._lines(text, names)
+        claims: list[Claim] = []
+        for place, line in enumerate(lines):
+            before = lines[max(0, place - AROUND) : place]
+            claims += self._of_line(line, before, lines[place + 1 : place + 1 + AROUND])
+        retracted = any(
+            (line.has("retraction") and not line.sentence.question) or takes_back(line)
+            for line in lines
+        )
+        retracted = retracted or labels_itself(text)
+        made_up = any(line.has("made_up") and not line.sentence.question for line in lines)
+        found = tuple(dict.fromkeys(self._weighed(claims, lines, retracted, made_up)))
+        if not found:
+            if any(line.has("thanks_for") for line in lines):
+                return (Claim("greet"),)
+            if any(line.has("filler") for line in lines):
+                return (Claim("chat"),)
+        if any(line.of("term") for line in lines) and Claim("explain") not in found:
+            found = (*found, Claim("jargon"))
+        return found
+
+    def _of_line(self, line: Line, before: list[Line], after: list[Line]) -> list[Claim]:
+        """The claims of one sentence, in the order of its words."""
+        told: list[tuple[int, Claim]] = []
+        kinds = line.hits.keys()
+        steps = directives.instructs(line) if not kinds.isdisjoint(_STEPS) else []
+        told += [(hit.start, self._claim("instruct", hit.name, line, hit)) for hit in steps]
+        looks = directives.checks(line, steps) if "check" in kinds else []
+        told += [(hit.start, Claim("check", hit.name)) for hit in looks]
+        proposed: list[tuple[str, Line, int]] = []
+        asked: list[Hit] = []
+        if is_direct(line):
+            proposed = confirms(line, before)
+        if not proposed:
+            asked = directives.asks(line, before, after) if "ask" in kinds else []
+            told += [(hit.start, Claim("ask", hit.name)) for hit in asked]
+            if not (asked or steps or looks):
+                proposed = confirms(line, before)
+        for deed, where, place in proposed:
+            span = before[before.index(where) :] if where is not line else []
+            figures = _figures(*span, line)
+            told += [
+                (place if where is line else 0, Claim("confirm", deed, figures, named))
+                for named in _meant(where, place, before)
+            ]
+        told += self._assertions(line, before, after, bool(proposed))
+        told.sort(key=lambda pair: pair[0])
+        claims = [claim for _, claim in told]
+        return self._with_pleasantries(line, before, after, claims, bool(asked or looks))
+
+    def _assertions(
+        self, line: Line, before: list[Line], after: list[Line], proposed: bool
+    ) -> list[tuple[int, Claim]]:
+        """What it reports, promises, refuses, offers and tells."""
+        told: list[tuple[int, Claim]] = []
+        kinds = line.hits.keys()
+        if pleasantries.defines(line):
+            return told
+        listed = not kinds.isdisjoint(_LISTED) and is_choice(line, before, after)
+        denied = []
+        if not listed and (line.has("unable") or not kinds.isdisjoint(_GROUNDS)):
+            denied = refusals.denials(line, before, after, self.cues.denials)
+            told += [(hit.start, self._claim("deny", hit.name, line, hit)) for hit in denied]
+        if not kinds.isdisjoint(_DEEDS):
+            done = [] if proposed or denied else reports(line)
+            told += [(hit.start, claim) for hit in done for claim in _made("done", line, hit)]
+            told += [(0, Claim("undone", name)) for name in unreported(line)]
+        if not proposed:
+            said = promises(line, before)
+            told += [(hit.start, claim) for hit in said for claim in _made("promise", line, hit)]
+        if not kinds.isdisjoint(_STEPS):
+            told += [(0, Claim("uninstruct", name)) for name in directives.forbids(line)]
+        if "offer" in kinds and not line.has("quote"):
+            offered = refusals.offers(line, before, after)
+            told += [(hit.start, self._claim("offer", hit.name, line, hit)) for hit in offered]
+        if not kinds.isdisjoint(_FACTS) and not listed:
+            told += [
+                (place, Claim(act, fact, value, line.object_at(place)))
+                for act, found in (("inform", statements.facts_told), ("untold", statements.untold))
+                for place, fact, value in found(line, self.cues.facts)
+            ]
+        if self.cues.recommend is not None:
+            named = statements.recommended(line, before)
+            told += [(hit.start, Claim("recommend", object=hit.value)) for hit in named]
+        if self.cues.quote is not None:
+            told += [
+                (place, Claim("quote", value=price, object=named))
+                for place, named, price in statements.quoted(line)
+            ]
+        return told
+
+    def _with_pleasantries(
+        self, line: Line, before: list[Line], after: list[Line], claims: list[Claim], asking: bool
+    ) -> list[Claim]:
+        first: list[Claim] = []
+        if pleasantries.greets(line, before):
+            first.append(Claim("greet"))
+        if pleasantries.hands_over(line):
+            first.append(Claim("promise", "transfer"))
+        elif pleasantries.waits(line) and not asking:
+            if not pleasantries.is_told_to_wait(line, (*before[-1:], *after[:1])):
+                first.append(Claim("wait"))
+        refusing = any(claim.act == "deny" for claim in claims) or (
+            bool(after) and line.sentence.joined and refusals.refuses(after[0])
+        )
+        if pleasantries.apologises(line, after, refusing):
+            first.append(Claim("apologise"))
+        weighty = [claim for claim in claims if claim.act not in _TAKEN_BACK]
+        if not weighty:
+            if pleasantries.asks_more(line):
+                first.append(Claim("ask", "more"))
+            elif pleasantries.asks_intent(line, False):
+                first.append(Claim("ask_intent"))
+        if pleasantries.explains(line, bool(weighty or first)):
+            if not weighty:
+                first.append(Claim("explain"))
+        if pleasantries.closes(line):
+            first.append(Claim("close"))
+        return [*first, *claims]
+
+    @staticmethod
+    def _claim(act: str, slot: str, line: Line, hit: Hit) -> Claim:
+        return Claim(act, slot, "", line.object_at(hit.start))
+
+    # -- the whole reply ---------------------------------------------------------------------------
+
+    def _weighed(
+        self, claims: list[Claim], lines: list[Line], retracted: bool, made_up: bool
+    ) -> list[Claim]:
+        """Leave out what other claims of the same reply make nonsense of."""
+        if retracted:
+            claims = [claim for claim in claims if claim.act not in WEIGHTY]
+        slots: dict[str, set[str]] = {}
+        for claim in claims:
+            slots.setdefault(claim.act, set()).add(claim.slot)
+        gone: set[tuple[str, str]] = set()
+        for act, most in (("deny", MOST_REASONS), ("offer", MOST_OFFERS), ("instruct", MOST_STEPS)):
+            if len(slots.get(act, ())) > most:
+                gone |= {(act, slot) for slot in slots[act]}
+        asked = {(claim.slot, claim.object) for claim in claims if claim.act == "confirm"}
+        if len({slot for slot, _ in asked}) > 1 or len({name for _, name in asked} - {""}) > 1:
+            gone |= {("confirm", slot) for slot, _ in asked}
+        needed = bool(slots.get("ask", set()) - {"more"})
+        for deed in slots.get("promise", set()) - {"transfer"}:
+            done = deed in slots.get("confirm", ()) or deed in slots.get("done", ())
+            if needed or done or len(slots["promise"]) > 2:
+                gone.add(("promise", deed))
+        for deed in slots.get("undone", ()):
+            gone.add(("done", deed))
+        for step in slots.get("uninstruct", ()):
+            gone.add(("instruct", step))
+        for deed in slots.get("confirm", ()):
+            gone.add(("done", deed))
+            against = [r for r in slots.get("deny", ()) if deed in self.cues.denials[r].of]
+            gone |= {("deny", reason) for reason in against}
+            if against:
+                gone.add(("confirm", deed))
+        unclear = _contradicted(claims)
+        untold = {claim[1:] for claim in claims if claim.act == "untold"}
+        return [
+            claim
+            for claim in claims
+            if claim[:2] not in gone
+            and claim.act not in _TAKEN_BACK
+            and not (claim.act == "inform" and claim[1:] in untold)
+            and _told_of(claim) not in unclear
+            and not (made_up and claim.act in ("inform", "done", "quote"))
+        ]
+
+
+_TAKEN_BACK = frozenset(("undone", "uninstruct", "untold"))
+"""Claims that only take others back."""
+
+
+def _told_of(claim: Claim) -> tuple[str, str, str]:
+    return (claim.act, claim.slot, claim.object)
+
+
+def _contradicted(claims: list[Claim]) -> set[tuple[str, str, str]]:
+    """Facts and prices that are told with two values of one object, or everything at once."""
+    values: dict[tuple[str, str, str], set[str]] = {}
+    for claim in claims:
+        if claim.act in ("inform", "quote"):
+            values.setdefault(_told_of(claim), set()).add(claim.value)
+    if len(values) > MOST_VALUES:
+        return set(values)
+    return {told for told, several in values.items() if len(several) > 1}
+
+
+def _made(act: str, line: Line, hit: Hit) -> list[Claim]:
+    """A deed that is done or promised, once for each object of it."""
+    figures = _figures(line)
+    return [Claim(act, hit.name, figures, named) for named in line.objects_at(hit.start)]
+
+
+def _meant(where: Line, place: int, before: Sequence[Line]) -> list[str]:
+    """What a yes would be to: all objects of the sentence, or the only one named before."""
+    named = [hit for hit in where.named if not where.sentence.word_before(_OTHER, hit.start, 3)]
+    if where.named:
+        return list(dict.fromkeys(hit.value for hit in named)) or [where.object_at(place)]
+    earlier = {hit.value for line in before for hit in line.named}
+    return [where.obj if len(earlier) < 2 else ""]
+
+
+_OTHER = frozenset("instead not rather than without".split())
+
+
+def _figures(*lines: Line) -> str:
+    """The figures of some sentences, in order, each once."""
+    return "; ".join(dict.fromkeys(figure.value for line in lines for figure in line.figures))
+
+
+# -- objects ---------------------------------------------------------------------------------------
+
+
+def _kept(found: str, known: dict[str, str]) -> str:
+    """An id as one word, remembered by it."""
+    word = "".join(c for c in found.lower() if c.isalnum())
+    if not word.isascii():
+        return found
+    known[word] = found.upper()
+    return f" {word} "
+
+
+@lru_cache(maxsize=512)
+def _compiled(names: tuple[str, ...]) -> Spans:
+    """The names of objects, as the words of a reply come out."""
+    entries = []
+    for name in names:
+        words = [token for sentence in _plain().read(name) for token in sentence.tokens]
+        if words:
+            entries.append((Tag("object", "", name), " ".join(words)))
+    return Spans(entries)
+
+
+@cache
+def _plain() -> Lexicon:
+    return Lexicon({})
+
+
+@cache
+def _common() -> tuple[Lexicon, tuple[tuple[Tag, str], ...]]:
+    """The grammar that all domains share: concepts and marks, and phrases with an end."""
+    path = files("convgym.language").joinpath("common_cues.toml")
+    cues = tomllib.loads(path.read_text(encoding="utf-8"))
+    spans = [
+        (Tag(kind, ""), phrase) for kind, phrases in cues["spans"].items() for phrase in phrases
+    ]
+    return Lexicon(cues["concepts"], cues["marks"]), tuple(spans)
