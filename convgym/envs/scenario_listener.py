@@ -54,7 +54,7 @@ class Memory:
     done: int = 0
     """Bit per wanted criterion that holds."""
     words: frozenset[str] = frozenset()
-    """Stems that the user has said."""
+    """Stems that the user has said, and those of its stock phrases."""
     repeats: int = 0
     """Times an open point was brought up again."""
     idle: int = 0

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
-from convgym.envs.matching import Topic, is_yes_or_no
+from convgym.envs.matching import Topic, content_of, is_yes_or_no
 from convgym.envs.reply import Reply
 from convgym.envs.scenario_listener import OWN, Memory, ScenarioListener
 from convgym.envs.scenario_records import INFORM, THANKS, ScenarioRecord
@@ -47,18 +48,29 @@ class _Turn:
         return Answer(" ".join(parts), tuple(self.acts), self.leaves)
 
 
+@cache
+def _stock(bank: PhraseBank) -> frozenset[str]:
+    """What all stock phrases are about: an agent that sends them back says nothing new.
+
+    All, not those that were said: the wording must not decide anything.
+    """
+    texts = [text.replace("{text}", "") for act in bank for text in bank.variants(act)]
+    return frozenset(word for text in texts for word in content_of(text))
+
+
 class ScenarioUser(ScenarioListener):
     """Plays the user of one scenario; holds no episode's state and serves any number of them."""
 
     def __init__(self, record: ScenarioRecord, bank: PhraseBank) -> None:
         super().__init__(record)
         self.bank = bank
+        self._stock = _stock(bank)
 
     # -- turns -------------------------------------------------------------------------------------
 
     def open(self, episode: TaskEpisode) -> Answer:
         """The first response."""
-        episode.notes["memory"] = memory = Memory()
+        episode.notes["memory"] = memory = Memory(words=self._stock)
         turn = _Turn()
         self._say(episode, memory, turn, 0)
         return turn.answer()
