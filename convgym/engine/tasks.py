@@ -75,9 +75,15 @@ class TaskTable:
         `topic` -1 is any; `difficulty` in hundredths takes a band of the tasks in the order of
         their hardness, the easiest 80 % at 0, the hardest 80 % at 100, and one episode in three
         from all of them, so that every task stays possible; -1 takes all.
+        Raises InvalidConfiguration for a topic that no task of the split has.
         """
         if topic not in self._ordered:
             which = np.flatnonzero((self.topic == topic) | (topic < 0))
+            if not len(which):
+                raise InvalidConfiguration(
+                    "no task of this split has this topic, which is kept for test_primitive; take "
+                    "another topic, or that split"
+                )
             self._ordered[topic] = which[np.argsort(self.hardness[which], kind="stable")]
         ordered = self._ordered[topic]
         if difficulty < 0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from convgym.domains.sales import calls, cells, role, rules
+from convgym.domains.sales import calls, cells, rules
 from convgym.domains.sales import view as views
 from convgym.domains.sales.buyer import Buyer, BuyerState
 from convgym.domains.sales.hearing import Hearing
@@ -101,10 +101,6 @@ class SalesDesk:
     def scenario(self, task: Task) -> tuple[str, str]:
         """The situation, and what would be right, in words for people; names the hidden goal."""
         return scenario(self.shop, task)
-
-    def describe(self, episode: Episode) -> str:
-        """The buyer of this episode, for whoever plays it."""
-        return role.describe(episode)
 
     def open(self, episode: Episode, persona: Levels) -> None:
         """Give a fresh episode its private records and the public policy cells."""
