@@ -83,6 +83,22 @@ class ServiceDesk:
         self._tools = Tools(vocabulary, tasks)
         self.value_slots = wording.value_slots(self)
 
+    # -- copies: what is shared by all is neither copied nor pickled ------------------------------
+
+    made_from: tuple[Any, ...] = ()
+    """What the class takes to make this desk again."""
+
+    def __copy__(self) -> ServiceDesk:
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ServiceDesk:
+        return self.__copy__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (type(self), self.made_from, self.reranker)
+
     # -- words, of the subclass ------------------------------------------------------------------
 
     utterances: tuple[str, ...] = ()
@@ -499,6 +515,13 @@ class ServiceDesk:
             "terms": dict(zip(workflow.terms, request.terms, strict=False)),
             "knowledge": KNOWLEDGES[request.knowledge],
         }
+
+
+def _made(kind: type[ServiceDesk], made_from: tuple[Any, ...], reranker: Any) -> ServiceDesk:
+    """A pickled desk, made again."""
+    desk = kind(*made_from)
+    desk.reranker = reranker
+    return desk
 
 
 __all__ = ["RIGHT", "STATED_WRONG", "UNSTATED", "ServiceDesk"]

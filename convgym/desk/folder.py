@@ -55,6 +55,7 @@ class FolderDesk(ServiceDesk):
                 f"{str(folder)!r} is no folder; a domain of one's own is a folder with "
                 "schema.toml, workflows.toml, rules.toml and phrases.toml"
             )
+        self.made_from = (folder,)
         declaration, schema = declaration_of(path)
         super().__init__(
             Vocabulary(declaration), Tasks(declaration, DeclaredRecords(declaration, schema))
@@ -200,8 +201,8 @@ class FolderDesk(ServiceDesk):
         claims: Sequence[Claim] = self._reader.read(text)
         if self.reranker is None or any(claim.act not in ("chat", "jargon") for claim in claims):
             return claims
-        labels = (label for label in self.reranker.propose(text) if label in _HARMLESS)
-        return (*(Claim(label) for label in labels), *claims)
+        labels = (label.rstrip(")").partition("(") for label in self.reranker.propose(text))
+        return (*(Claim(act, slot) for act, _, slot in labels if act in _HARMLESS), *claims)
 
     def agrees_on(self, case: Case, workflow: str, value: str) -> bool:
         """Figures beside a question for a yes are not held against it; the call's are."""

@@ -15,7 +15,8 @@ from dataclasses import fields
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from convgym.desk.declaration import ACCOUNT, WORDS, Account, Declaration, Kind, Workflow
+from convgym.desk import shapes
+from convgym.desk.declaration import WORDS, Account, Declaration, Kind, Workflow
 from convgym.engine.rules import (
     ALLOW,
     OBLIGE,
@@ -111,6 +112,9 @@ def declare(
     )
     faults.known("workflows.toml", workflows, ("workflow",))
     faults.known("rules.toml", rules, ("parameter", "rule"))
+    schema = shapes.fitted(schema, shapes.SCHEMA, faults)
+    workflows = shapes.fitted(workflows, shapes.WORKFLOWS, faults)
+    rules = shapes.fitted(rules, shapes.RULES, faults)
     domain = dict(schema.get("domain", {}))
     faults.known("[domain]", domain, ("name", "role", "impostors"))
     parameters, wordings = _parameters(rules.get("parameter", {}), faults)
@@ -262,6 +266,12 @@ def _check(d: Declaration, faults: _Faults) -> None:
             for name in names:
                 if name not in known:
                     faults(f"{place}: {name!r} of {plural} is not declared in [{plural[:-1]}]")
+        for fact in workflow.facts:
+            if d.facts.get(fact) in kinds - {workflow.kind}:
+                faults(f"{place}: {fact!r} is a fact of another kind, {d.facts[fact]!r}")
+        if len(workflow.details) > 1:
+            faults(f"{place}: it has {len(workflow.details)} details; a workflow has one at most")
+    _check_names(d, faults)
     events = {"disclose", "write", "tell", "unverified", *d.terms, *d.names}
     owners: dict[str, set[str]] = {}
     for rule in d.rules.rules:
@@ -282,11 +292,38 @@ def _check(d: Declaration, faults: _Faults) -> None:
                 "workflow a parameter of its own, so that any two can meet in one task"
             )
     codes = [rule.code for rule in d.rules.rules]
-    for code in {code for code in codes if codes.count(code) > 1}:
+    for code in dict.fromkeys(code for code in codes if codes.count(code) > 1):
         faults(f"rule {code!r}: it stands twice")
     for term in d.terms:
         closing = [r for r in d.rules.rules if r.on == term and r.effect == TERM]
         if not closing or closing[-1].when not in ((), (Condition("always", "==", 1),)):
             faults(f"[term] {term}: its last rule (effect = \"term\") must hold always")
-    if d.kinds and d.account.key == ACCOUNT:
-        faults("[account]: key is missing")
+
+
+def _check_names(d: Declaration, faults: _Faults) -> None:
+    """One name stands for one thing; what belongs to one workflow belongs to no other."""
+    kinds = tuple(kind.name for kind in d.kinds)
+    for fact, kind in d.facts.items():
+        if kind and kind not in kinds:
+            known = ", ".join(kinds) or "none"
+            faults(f"[fact]: {fact} is of the kind {kind!r}, which is not one of {known}")
+    said = [d.account.key, d.account.secret, *kinds, *d.details]
+    said += [name for kind in d.kinds for name in (kind.label, kind.date, kind.vague) if name]
+    for name in dict.fromkeys(name for name in said if said.count(name) > 1):
+        faults(
+            f"{name!r} is two of the things that are said: key, secret, kinds, their labels and "
+            "dates, details; give each a name of its own"
+        )
+    told = [*d.facts, *d.terms]
+    for name in dict.fromkeys(name for name in told if told.count(name) > 1):
+        faults(f"{name!r} is both a fact and a term; give each a name of its own")
+    for name in dict.fromkeys(told):
+        owners = [w.name for w in d.workflows if name in (*w.facts, *w.terms)]
+        if len(owners) != 1:
+            whom = " and ".join(owners) or "no workflow"
+            faults(f"{name!r} is told for {whom}; a fact or a term belongs to one workflow")
+    tools = [d.account.find, d.account.verify, "transfer_to_human", "end_conversation"]
+    tools += [f"list_{kind.many}" for kind in d.kinds] + [f"get_{name}" for name in kinds]
+    tools += [workflow.tool for workflow in d.writes]
+    for name in dict.fromkeys(name for name in tools if tools.count(name) > 1):
+        faults(f"two tools are called {name!r}; give each a name of its own")

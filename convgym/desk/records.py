@@ -97,6 +97,7 @@ class DeclaredRecords:
         self.columns: dict[str, dict[str, NDArray[np.int64]]] = {
             kind: self._columns(kind) for kind in self._fields
         }
+        self._need_columns()
 
     @staticmethod
     def _read(place: str, body: Mapping[str, Any]) -> dict[str, Field]:
@@ -122,6 +123,21 @@ class DeclaredRecords:
                 raise InvalidConfiguration(
                     f"[{where}.fields]: {', '.join(missing)} missing, which the domain names"
                 )
+
+    def _need_columns(self) -> None:
+        """What the rules weigh has to be a number of the record or of its account, or a detail."""
+        d = self.declaration
+        for rule in d.rules.rules:
+            owner = next((w for w in d.workflows if rule.on in (w.name, *w.terms)), None)
+            if owner is None:
+                continue
+            known = {"always", *self.columns[ACCOUNT], *self.columns[owner.kind], *d.parameters}
+            for one in rule.when:
+                if one.field not in known | set(owner.details):
+                    raise InvalidConfiguration(
+                        f"rule {rule.code!r}: {one.field!r} is nothing to weigh for "
+                        f"{owner.name!r}; there are {', '.join(sorted(known | set(owner.details)))}"
+                    )
 
     def _each(self, kind: str) -> int:
         return self.declaration.kind[kind].each if kind else 1

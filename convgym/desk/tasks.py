@@ -541,6 +541,11 @@ class _Plan:
         ]
         if split == "test_compositional":
             possible = [o for o in possible if fits.effect(o) != TRANSFER]
+        if not possible:
+            raise InvalidConfiguration(
+                f"no record lets a request for {workflow.name!r} be granted or refused in the "
+                f"split {split!r}; widen the ranges of its fields, or the values of its parameters"
+            )
         granted, share = -1 in possible, _GRANTED * 100
         new = [o for o in possible if o >= 0 and fits.rules[o].held_out]
         others = [o for o in possible if o >= 0 and o not in new]

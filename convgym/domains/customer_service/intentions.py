@@ -12,10 +12,11 @@
 
 from __future__ import annotations
 
-from convgym.domains.customer_service.figures import dates
-from convgym.domains.customer_service.moods import DOERS, WILL, Around, announced, awaits, clause
+from convgym.domains.customer_service.changes import changes_promised
 from convgym.domains.customer_service.refusals import is_general
 from convgym.domains.customer_service.reports import place_named, street_named
+from convgym.language.figures import dates
+from convgym.language.moods import DOERS, WILL, Around, announced, awaits, clause
 from convgym.language.understanding import Sentence
 
 _IT = frozenset("it this that so thats its".split())
@@ -32,19 +33,21 @@ _PUTTING = frozenset(
 
 
 def promises(s: Sentence, before: Around) -> list[str]:
-    """What is promised in a sentence: cancel, return, address, transfer."""
+    """What is promised in a sentence: a write, or to transfer."""
     if s.question or not _may_promise(s):
         return []
     found = ["transfer"] if _transfers(s) else []
     if s.has("rule", "quote", "confirm_first"):
         return found
+    changes = changes_promised(s)
+    found += changes
     if any(announced(s, place) for place in s.at("cancel", "cancelled")):
         found.append("cancel")
     if _returns(s):
         found.append("return")
     if "return" not in found and _readdresses(s):
         found.append("address")
-    if not found and not s.has("cancel", "cancelled", "return", "address", "new_address"):
+    if not (found or changes) and not s.has("cancel", "cancelled", "return", "address", "new_address"):
         found += _resumed(s, before)
     return found
 

@@ -10,10 +10,19 @@
 
 from __future__ import annotations
 
+from convgym.domains.customer_service.changes import changes_named
+from convgym.domains.customer_service.details import (
+    asks_cause,
+    asks_defect,
+    asks_record,
+    asks_variant,
+    kind_in_sight,
+)
 from convgym.domains.customer_service.intentions import promises, waits
-from convgym.domains.customer_service.moods import Around
+from convgym.domains.customer_service.matters import ABOUT, about, in_play, is_about_any
 from convgym.domains.customer_service.refusals import comes_later
 from convgym.domains.customer_service.reports import place_named, reported
+from convgym.language.moods import Around
 from convgym.language.understanding import Sentence
 
 _IN_PASSING = frozenset("an a by via confirmation".split())
@@ -23,9 +32,10 @@ _PERFECT = frozenset("has have been was were ive weve will".split())
 _SLOT_CUES = ("email", "postcode", "order_slot", "reason", "new_address", "address", "name_noun")
 _IMPERATIVES = frozenset(
     "cancel return change update send redirect move switch refund set create book open start "
-    "process register go proceed submit ready".split()
+    "process register go proceed submit ready exchange swap end stop terminate unlock unblock issue "
+    "reissue resend pay credit reverse file close".split()
 )
-_LEADING = frozenset("really so then just ok okay right and well now actually".split())
+_LEADING = frozenset("really so then just ok okay right and well now actually confirming ,".split())
 _NOTED = frozenset("noted entered down".split())
 """Taken down, not yet done, where a question follows."""
 _NO_PROPOSAL = frozenset("did have has was were had will what which why where who how when".split())
@@ -117,6 +127,9 @@ _TOPICS = (
 )
 
 
+_SETTLING = ("confirm", "averted", "which_plan", "which_charge", "why_word", "cause_option")
+
+
 def asks_which_matter(s: Sentence) -> bool:
     """"Is it about a return, a cancellation or something else?" """
     if not s.question or "or" not in s.tokens or "keep" in s.tokens:
@@ -124,6 +137,8 @@ def asks_which_matter(s: Sentence) -> bool:
     if s.has("reason", "email", "postcode", "pickup", "credit", "confirm_yes"):
         return False
     named = {t.replace("cancelled", "cancel") for t in (*_TOPICS, "cancelled") if s.has(t)}
+    if is_about_any(s) and not s.has(*_SETTLING):
+        named |= {matter for matter in ABOUT if about(s, matter)}
     named = {"address" if t in ("redirect", "new_address") else t for t in named}
     return len(named - {"change_it"} if "address" in named else named) >= 2
 
@@ -143,14 +158,17 @@ def asks(s: Sentence, before: Around, after: Around) -> list[str]:
     again = any(n.has("retry") and requests(n) for n in after[:1])
     if not (requested or again or short(s)):
         return []
+    details = _asks_details(s, before, after, requested)
     mismatch = s.has("verify", "claimed", "postcode") and s.has("failed", "unable")
     if mismatch and not (s.question or again):
-        return []
+        return details
     slots = [
         slot
         for slot in ("email", "postcode")
         if s.has(slot) and (again or not _told_about(s, slot))
     ]
+    if details and not {"variant", "defect", "cause"}.isdisjoint(details):
+        return [*slots, *details]
     if requested and not s.has("unable") and _asks_reason(s):
         slots.append("reason")
     elif _asks_address(s, requested, before):
@@ -158,9 +176,10 @@ def asks(s: Sentence, before: Around, after: Around) -> list[str]:
     if "postcode" in slots and not _STREET.isdisjoint(s.tokens):
         slots = [*(slot for slot in slots if slot not in ("postcode", "address")), "address"]
     if s.has("order_slot") or "address" not in slots:
-        if _asks_order(s, requested):
-            slots.append("order")
-    if not slots and _asks_for_it(s):
+        if not (details or _is_of_parcel(s) or about(s, "access")) and _asks_order(s, requested):
+            slots.append(kind_in_sight(s, before) or "order")
+    slots += details
+    if not slots and _asks_for_it(s, before):
         slots = [slot for slot in ("email", "postcode") if any(n.has(slot) for n in before[-1:])]
     if not slots and s.question and s.has("retry"):
         lost = any(n.has("not_found") and n.has("address", "email") for n in before[-1:])
@@ -168,14 +187,41 @@ def asks(s: Sentence, before: Around, after: Around) -> list[str]:
     return slots
 
 
+def _is_of_parcel(s: Sentence) -> bool:
+    """"Until we get the item back, no refund can be made." """
+    return s.has("at_ours", "come_back") and about(s, "refund") and not s.question
+
+
+def _asks_details(s: Sentence, before: Around, after: Around, requested: bool) -> list[str]:
+    """What the six other matters need: subscription, charge, variant, defect, cause."""
+    if not in_play(s):
+        return []
+    reason = requested and not s.has("unable") and _asks_reason(s)
+    if asks_cause(s, before, reason):
+        return ["cause"]
+    if _is_of_parcel(s):
+        return []
+    if asks_variant(s, before, requested):
+        return ["variant"]
+    if requested and asks_defect(s, [*before[-2:], *after[:2]], reason):
+        return ["defect"]
+    record = asks_record(s, requested or short(s))
+    return [record] if record else []
+
+
 _MISSING = frozenset("just left missing remaining lacking need next".split())
 _GIVE = frozenset("share give provide send tell type spell".split())
 
 
-def _asks_for_it(s: Sentence) -> bool:
+_MISSING_IT = frozenset("need with without require required missing".split())
+
+
+def _asks_for_it(s: Sentence, before: Around) -> bool:
     """"Could you share it with me?", of what the sentence before names."""
     if requests(s) and "yours" in s.tokens:
         return True
+    if s.tokens in (["what", "is", "it"], ["whats", "it"]):
+        return any(not _MISSING_IT.isdisjoint(n.tokens) for n in before[-1:])
     return requests(s) and any(
         token in _GIVE and s.tokens[at + 1 : at + 2] in (["it"], ["them"], ["yours"], ["that"])
         for at, token in enumerate(s.tokens)
@@ -197,6 +243,8 @@ def _told_about(s: Sentence, slot: str) -> bool:
 
 
 def _asks_reason(s: Sentence) -> bool:
+    if about(s, "access"):
+        return False
     if any(not _is_granted(s, place) for place in s.at("reason")):
         return True
     return s.has("fault") and ("or" in s.tokens or s.tokens[0] in ("did", "was", "is"))
@@ -295,25 +343,25 @@ _THE = frozenset(("the", "your", "about"))
 # -- a yes -----------------------------------------------------------------------------------------
 
 
-def confirms(s: Sentence, before: Around) -> str:
-    """The write that the customer is asked to say yes to; empty where none is."""
+def confirms(s: Sentence, before: Around) -> list[str]:
+    """The writes that the customer is asked to say yes to; more than one is a yes to none."""
     if not _proposes(s) or (not s.question and _goes_ahead(s)):
-        return ""
-    if s.has("withheld", "governor") or _chooses(s):
-        return ""
-    write = _write_named(s)
+        return []
+    if s.has("withheld", "governor", "averted") or _chooses(s):
+        return []
+    writes = _writes_named(s)
     for earlier in reversed(before):
         done = earlier.has("passive") and _NOTED.isdisjoint(earlier.tokens)
-        if write or (done and reported(earlier, ())):
+        if writes or (done and reported(earlier, ())):
             break
-        if earlier.has("withheld", "governor") or _chooses(earlier):
+        if earlier.has("withheld", "governor", "averted") or _chooses(earlier):
             break
         if earlier.question and not _proposes(earlier):
             break  # "Is the sky blue? Yes or no?"
         if not earlier.has("unable", "later", "reason", "pickup", "sequence"):
-            write = _write_named(earlier) or "".join(promises(earlier, ())[:1])
-            write = "" if write == "transfer" else write
-    return "" if write == "return" and comes_later(s, before) else write
+            writes = _writes_named(earlier) or promises(earlier, ())[:1]
+            writes = [] if writes == ["transfer"] else writes
+    return [] if writes == ["return"] and comes_later(s, before) else writes
 
 
 _OR_NOT = frozenset("no not should shall would do is are did n".split())
@@ -349,7 +397,15 @@ def _proposes(s: Sentence) -> bool:
         return True
     first = next((token for token in s.tokens if token not in _LEADING), "")
     ordered = first in _IMPERATIVES and len(s.tokens) > 1 and "or" not in s.tokens
-    return bool((ordered or order_named(s)) and _write_named(s))
+    return bool((ordered or order_named(s)) and _writes_named(s))
+
+
+def _writes_named(s: Sentence) -> list[str]:
+    """The changes of the six matters, with a cancellation beside them; else one of the older."""
+    changes, older = changes_named(s), _write_named(s)
+    if changes:
+        return [*changes, older] if older == "cancel" else changes
+    return [older] if older else []
 
 
 def _write_named(s: Sentence) -> str:
@@ -363,15 +419,23 @@ def _write_named(s: Sentence) -> str:
     return "return" if s.has("return") else ""
 
 
-def tells_where(s: Sentence) -> bool:
-    """Where the order number is found: "it is in your confirmation mail, it begins with a W"."""
+def tells_where(s: Sentence) -> str:
+    """The kind of record of which it tells where its number is found; empty where it does not.
+
+    "It is in your confirmation mail, it begins with a W."
+    """
     if s.question or s.has("unable", "sorry", "promise"):
-        return False
+        return ""
     if s.has("email") and not s.has("number_place"):
-        return False
+        return ""
     number = s.has("order_slot") or "number" in s.tokens
     found = s.has("number_place")
-    return ("w" in s.tokens and (number or found)) or (number and found and not requests(s))
+    for letter, kind in (("w", "order"), ("s", "subscription"), ("c", "charge")):
+        if letter in s.tokens and (number or found):
+            return kind
+    if number and found and not requests(s):
+        return kind_in_sight(s, ()) or "order"
+    return ""
 
 
 def is_listed(s: Sentence, before: Around) -> bool:

@@ -9,11 +9,11 @@ shipped") it does.
 
 from __future__ import annotations
 
-from convgym.domains.customer_service.moods import AWAITING, Around, awaited, is_planned, taken_back
+from convgym.domains.customer_service.claims import LATE
+from convgym.domains.customer_service.grounds import WHATEVER, ground, may_ground
+from convgym.domains.customer_service.matters import about, is_about_any
+from convgym.language.moods import AWAITING, Around, awaited, is_planned, taken_back
 from convgym.language.understanding import MOST_TOKENS, Sentence
-
-LATE = "late"
-"""A refusal that says only that it is too late; what for is what the customer asked."""
 
 _GROUNDS = ("processing", "packed", "shipped", "delivered")
 _NO_LONGER = frozenset(("longer", "nobody", "noone"))
@@ -232,7 +232,7 @@ def _by_rule(s: Sentence, around: Around) -> str:
         if _ruled_out(rule, stage):
             if rule.has("cancel", "cancelled"):
                 return "not_cancellable"
-            if rule.has("return"):
+            if rule.has("return") or about(rule, "exchange") or about(rule, "warranty"):
                 return "not_delivered" if stage < 3 else ""
             if rule.has("address", "changed"):
                 return "already_shipped"
@@ -250,6 +250,10 @@ def refusal(s: Sentence, around: Around) -> str:
     """Why something is refused in this sentence; empty where nothing is."""
     if s.has("rule") or (not _has_own(s) and any(n.has("rules_head") for n in around)):
         return ""
+    if may_ground(s) and not s.has("not_now"):
+        reason = ground(s, around)
+        if reason:
+            return "" if reason == WHATEVER else reason
     inability = max(s.at("unable", "over", "final_sale", "shut", "only"), default=MOST_TOKENS)
     if taken_back(s, inability, "governor") or s.has("not_now"):
         return ""
@@ -272,13 +276,32 @@ def refusal(s: Sentence, around: Around) -> str:
     anywhere = blocked or any(_blocked(n, ()) for n in around)
     if _is_unverified(s, blocked, anywhere):
         return "unverified"
-    if _is_over(s, anywhere):
+    other = _is_of_another(s)
+    if not other and _is_over(s, anywhere):
         return "outside_window"
     if _is_final_sale(s):
         return "final_sale"
+    if blocked and other:
+        return "not_delivered" if _is_early(s, around) else ""
     return _by_topic(s, around) if blocked else ""
 
 
+def _is_of_another(s: Sentence) -> bool:
+    """About a matter of which nothing is refused for a window of days, and none for a stage."""
+    return any(about(s, matter) for matter in ("subscription", "access", "warranty", "billing"))
+
+
+def _is_early(s: Sentence, around: Around) -> bool:
+    """An exchange or a claim before the delivery."""
+    near = (s, *around[:2])
+    if not any(about(n, "exchange") or about(n, "warranty") for n in near):
+        return False
+    if s.has("only", "unable") and any(stage < _DELIVERED for n in near for _, stage in own_stages(n)):
+        return True
+    return any(_is_undelivered(n) for n in near)
+
+
+_DELIVERED = 3
 _WITHOUT = frozenset("before until till unless without".split())
 _KNOWING = frozenset("i ive we weve your youve knowing you".split())
 
@@ -319,6 +342,8 @@ def _blocked(s: Sentence, around: Around) -> bool:
 
 
 def _by_topic(s: Sentence, around: Around) -> str:
+    if about(s, "exchange") or (is_about_any(s) and not s.has("cancel", "address", "return")):
+        return "not_delivered" if _is_early(s, around) else ""
     if s.has("not_found") and s.has("address") and not s.has("changed", "redirect"):
         return ""  # "I can't find your address"
     if s.has("cancel") or any(s.near("unable", place, 8) for place in s.at("cancelled")):
@@ -340,8 +365,13 @@ def _by_topic(s: Sentence, around: Around) -> str:
         return "not_cancellable"
     if any(n.has("address") for n in around):
         return "already_shipped"
+    if s.has("delivered", "arrival") and _OURS.isdisjoint(s.tokens) and _is_undelivered(s):
+        return "not_delivered"  # of whatever needs the delivery first
     late = {"too", "late"} <= set(s.tokens) and not s.has("window", "days", "return")
     return LATE if late or s.has(*_GROUNDS) or any(n.has(*_GROUNDS) for n in around[:1]) else ""
+
+
+_OURS = frozenset("us back".split())
 
 
 def _is_unverified(s: Sentence, blocked: bool, anywhere: bool) -> bool:
@@ -364,7 +394,7 @@ def _is_over(s: Sentence, blocked: bool) -> bool:
     places = s.at("over") if s.has("window", "days") else []
     if s.has("return"):
         places += s.at("long_ago")
-    if s.has("window") or (s.has("days") and blocked):
+    if s.has("window") or (s.has("days") and (blocked or about(s, "exchange"))):
         places += s.at("exceeding")
     return any(not s.near("negation", place, 3) for place in places)
 

@@ -6,14 +6,8 @@ participle), not what is promised, wanted, possible or denied.
 
 from __future__ import annotations
 
-from convgym.domains.customer_service.moods import (
-    Around,
-    announced,
-    awaited,
-    is_planned,
-    taken_back,
-)
-from convgym.domains.customer_service.world import MONTHS
+from convgym.language.figures import MONTHS
+from convgym.language.moods import Around, announced, awaited, is_planned, taken_back
 from convgym.language.understanding import Sentence
 
 _MONTH_NAMES = frozenset(month.lower() for month in MONTHS)
@@ -131,8 +125,8 @@ def unreported(s: Sentence) -> list[str]:
 def reported(s: Sentence, before: Around) -> list[str]:
     """The writes that this sentence reports."""
     managed = any(not s.near("negation", place, 3) for place in s.at("managed"))
-    topics = {_topic(s, place) for place in s.at("created") if _is_past(s, place)}
-    if any(_is_past(s, p) and not _is_attributive(s, p) for p in s.at("cancelled")):
+    topics = {_topic(s, place) for place in s.at("created") if is_past(s, place)}
+    if any(is_past(s, p) and not _is_attributive(s, p) for p in s.at("cancelled")):
         topics.add("cancel")
     found = [
         write for write in ("cancel", "return") if write in topics or (managed and s.has(write))
@@ -161,7 +155,7 @@ def _topic(s: Sentence, place: int) -> str:
 _DONE_BEFORE = tuple([w] for w in "been was were is are now ive weve just already has".split())
 
 
-def _is_past(s: Sentence, place: int) -> bool:
+def is_past(s: Sentence, place: int) -> bool:
     """Done, not to be done: no "not", "cannot" or "will" that reaches `place`."""
     if s.near("negation", place, 4) or s.near("unable", place, 5) or awaited(s, place):
         return False
@@ -193,7 +187,7 @@ def _is_attributive(s: Sentence, place: int) -> bool:
 
 
 def _address_changed(s: Sentence, before: Around, managed: bool) -> bool:
-    changed = [place for place in s.at("changed", "stored") if _is_past(s, place)]
+    changed = [place for place in s.at("changed", "stored") if is_past(s, place)]
     if s.has("no_street"):
         return False  # "your e-mail address has been changed"
     if place_named(s):
@@ -202,11 +196,11 @@ def _address_changed(s: Sentence, before: Around, managed: bool) -> bool:
             or s.has("routed")
             or (s.has("address") and "now" in s.tokens)
             or ("now" in s.tokens and any(_said_changed(n) for n in before[-1:]))
-            or any(_is_past(s, place) for place in s.at("created"))
+            or any(is_past(s, place) for place in s.at("created"))
             or any(n.has("created") and len(n.tokens) <= 3 for n in before[-1:])
         )
     if not s.has("refund", "original", "credit", "unable") and any(
-        _is_past(s, place) for place in s.at("readdressed")
+        is_past(s, place) for place in s.at("readdressed")
     ):
         return not s.question
     if not s.has("address", "new_address"):
@@ -223,5 +217,5 @@ def _address_changed(s: Sentence, before: Around, managed: bool) -> bool:
 
 def _said_changed(s: Sentence) -> bool:
     return not s.question and any(
-        _is_past(s, place) and s.tokens[place].endswith("ed") for place in s.at("changed")
+        is_past(s, place) and s.tokens[place].endswith("ed") for place in s.at("changed")
     )

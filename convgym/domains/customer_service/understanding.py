@@ -16,9 +16,24 @@ import tomllib
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from convgym.domains.customer_service.figures import dates, percentages, written_out
+from convgym.domains.customer_service.alternatives import alternatives
+from convgym.domains.customer_service.changes import (
+    changes_reported,
+    changes_undone,
+    variant_told,
+)
+from convgym.domains.customer_service.claims import (
+    HARMLESS,
+    LATE,
+    STATUS,
+    TERMS,
+    UNLABELLED,
+    Claim,
+)
+from convgym.domains.customer_service.facts import tell_date, tell_status
+from convgym.domains.customer_service.grounds import ground, may_ground
 from convgym.domains.customer_service.intentions import (
     explains_on,
     explains_why,
@@ -26,7 +41,14 @@ from convgym.domains.customer_service.intentions import (
     promises,
     waits,
 )
-from convgym.domains.customer_service.moods import Around, awaited, taken_back
+from convgym.domains.customer_service.matters import (
+    MATTERS,
+    about,
+    in_play,
+    is_about_any,
+    number_of,
+    settle,
+)
 from convgym.domains.customer_service.questions import (
     asks,
     asks_intent,
@@ -35,23 +57,21 @@ from convgym.domains.customer_service.questions import (
     asks_which_matter,
     confirms,
     is_listed,
-    order_named,
     orders_named,
     short,
     tells_where,
 )
 from convgym.domains.customer_service.refusals import (
-    LATE,
     is_general,
     is_hedged,
     is_rule,
-    is_ruled,
     offers,
-    offers_credit,
-    own_stages,
     refusal,
 )
 from convgym.domains.customer_service.reports import place_told, reported, unreported
+from convgym.domains.customer_service.terms import tell_terms
+from convgym.language.figures import percentages, written_out
+from convgym.language.moods import Around, awaited, taken_back
 from convgym.language.understanding import Lexicon, Sentence
 
 __all__ = ["HARMLESS", "LATE", "STATUS", "UNLABELLED", "Claim", "lexicon", "read_speech"]
@@ -66,25 +86,22 @@ MOST_REASONS = 2
 MOST_OFFERS = 2
 _AGAINST = {
     "cancel": ("not_cancellable", LATE),
-    "return": ("outside_window", "final_sale", "not_delivered"),
-    "address": ("already_shipped", LATE),
+    "return": ("outside_window", "final_sale", "not_delivered", "too_many_returns"),
+    "address": ("already_shipped", LATE, "not_served"),
+    "exchange": ("outside_window", "not_delivered", "out_of_stock"),
+    "refund": ("no_return_received", "refund_pending"),
+    "subscription": ("prepaid", "minimum_term"),
+    "access": ("unverified",),
+    "warranty": ("not_covered", "out_of_warranty", "not_delivered"),
+    "billing": ("charge_pending", "dispute_late", "charge_valid"),
 }
 """The refusals that a question for a yes to that write contradicts."""
-UNLABELLED = ("jargon", "chat", "locate", "who")
-"""Acts that labelled replies leave out."""
-HARMLESS = frozenset(
-    "greet ask_intent apologise wait close explain ask(email) ask(postcode) ask(order) "
-    "ask(reason) ask(address) ask(more)".split()
-)
-"""Labels that carry no value and change nothing: what a reranker may propose."""
-STATUS = ("processing", "packed", "shipped", "delivered")
-"""Names of the stages of an order, in their order."""
 
+_TWO_VALUED = ("postage", "remedy", "ends")
 _WEIGHTY = frozenset("inform done deny offer confirm promise".split())
 """What a reply takes back where it takes back anything: "just kidding"."""
 
 _GIVING = frozenset("take taking send sending bring ship accept give hand mail".split())
-_ABOUT = frozenset("about information know whether sure mention".split())
 _SOFT = ("ask", "ask_intent")
 """What an explanation only seems to say: "the e-mail helps me find your account"."""
 _ORDERING = frozenset("please kindly provide share could".split())
@@ -92,40 +109,29 @@ _DEMANDING = frozenset(
     "please need needed required require must kindly provide let may could grateful would "
     "appreciate".split()
 )
+_LETTER_OF = {
+    "prepaid": "s", "minimum_term": "s",
+    "charge_pending": "c", "dispute_late": "c", "charge_valid": "c",
+}  # fmt: skip
+"""What the numbers of the records begin with that a refusal is about; those of orders with W."""
 
 
 _OTHERS = re.compile(
     r"^\s*(?:customer|user|system|tool)\s*:.*$|\{[^{}]*\"[^{}]*\}", re.IGNORECASE | re.MULTILINE
 )
 """What is not said by the agent: lines of somebody else, and raw data."""
-
-
-class Claim(NamedTuple):
-    """One speech act with its value as it was said, not yet checked."""
-
-    act: str
-    """greet, ask_intent, ask, inform, confirm, deny, offer, done, promise, explain, apologise,
-    close, wait; and, not labelled, jargon, chat (filler) and locate (where the number is found)."""
-    slot: str = ""
-    value: str = ""
-    """What is told; of an address that is asked about or done the place: "7 harbour view exeter";
-    of a return or cancellation that is asked about the fee, where one is named."""
-    order: str = ""
-    """The order number that it is about; empty where none is named."""
-
-    def __str__(self) -> str:
-        if not self.slot:
-            return self.act
-        told = f"={self.value}" if self.act == "inform" else ""
-        return f"{self.act}({self.slot}{told})"
+_NUMBER = re.compile(r"\b[wsc]\d{5}\b", re.IGNORECASE)
 
 
 @cache
 def lexicon() -> Lexicon:
-    """The concepts of `cues.toml`, compiled."""
-    path = files("convgym.domains.customer_service").joinpath("cues.toml")
-    cues = tomllib.loads(path.read_text(encoding="utf-8"))
-    return Lexicon(cues["concepts"], cues["marks"])
+    """The concepts of `cues.toml` with the marks of `matter_cues.toml`, compiled."""
+    folder = files("convgym.domains.customer_service")
+    cues, matters = (
+        tomllib.loads(folder.joinpath(name).read_text(encoding="utf-8"))
+        for name in ("cues.toml", "matter_cues.toml")
+    )
+    return Lexicon(cues["concepts"], {**cues["marks"], **matters["marks"]})
 
 
 class Reranker(Protocol):
@@ -154,15 +160,19 @@ def _cached(text: str) -> tuple[Claim, ...]:
 
 
 def _read(text: str) -> tuple[Claim, ...]:
-    sentences = lexicon().read(written_out(_OTHERS.sub(" ", text)))
+    text = written_out(_OTHERS.sub(" ", text))
+    sentences = lexicon().read(text)
     claims: list[Claim] = []
-    order = ""
+    named = {"w": "", "s": "", "c": ""}
+    numbered = _NUMBER.search(text) is not None
     for sentence in sentences:
         _mark_return(sentence)
+    settle(sentences, text)
     for place, sentence in enumerate(sentences):
-        order = order_named(sentence) or order
+        if numbered:
+            _note_numbers(sentence, named)
         before = sentences[max(0, place - FAR) : place]
-        _read_sentence(sentence, before, sentences[place + 1 : place + 1 + REACH], order, claims)
+        _read_sentence(sentence, before, sentences[place + 1 : place + 1 + REACH], named, claims)
     if any(s.has("retraction") and not (s.question or _conditional(s)) for s in sentences):
         claims = [claim for claim in claims if claim.act not in _WEIGHTY]
     made_up = any(s.has("made_up") and not s.question for s in sentences)
@@ -175,6 +185,13 @@ def _read(text: str) -> tuple[Claim, ...]:
     if any(s.has("jargon") for s in sentences):
         found = (*found, Claim("jargon"))
     return found
+
+
+def _note_numbers(s: Sentence, named: dict[str, str]) -> None:
+    """Keep the first number of each kind that the sentence names."""
+    for token in reversed(s.tokens):
+        if len(token) == 6 and token[0] in named and token[1:].isdigit():
+            named[token[0]] = token.upper()
 
 
 def _mark_return(s: Sentence) -> None:
@@ -201,6 +218,11 @@ def _weighed(claims: list[Claim], made_up: bool) -> list[Claim]:
         dropped |= {("confirm", write) for write in slots["confirm"]}  # a yes to which?
     if len(slots["offer"]) > MOST_OFFERS:
         dropped |= {("offer", offer) for offer in slots["offer"]}
+    told = {claim[1:3] for claim in claims if claim.slot in _TWO_VALUED}
+    if len(told) > 1:
+        for term in _TWO_VALUED:
+            if all((term, value) in told for value in TERMS[term]):
+                dropped.add(("inform", term))  # one of the two
     for write in slots["promise"] - {"transfer"}:
         if needed or write in slots["confirm"] | slots["done"] or len(slots["promise"]) > 2:
             dropped.add(("promise", write))  # a readiness, or done by now
@@ -234,45 +256,86 @@ def _clash(claim: Claim, other: Claim, act: str, slots: tuple[str, ...]) -> bool
 
 
 def _read_sentence(
-    s: Sentence, before: Around, after: Around, order: str, out: list[Claim]
+    s: Sentence, before: Around, after: Around, named: dict[str, str], out: list[Claim]
 ) -> None:
-    order, began = order_named(s) or order, len(out)
+    began = len(out)
     far, before = before, before[-REACH:]
     _small_talk(s, before, out)
     matter: list[Claim] = []
     asking = False
-    if explains_word(s):
+    located = tells_where(s)
+    if explains_word(s) and not _tells_more(s, before, after):
         matter.append(Claim("explain"))
-    elif tells_where(s):
-        matter += [Claim("ask", "order"), Claim("locate")]
+    elif located:
+        matter += [Claim("ask", located), Claim("locate")]
     elif not is_listed(s, before):
-        _read_matter(s, far, after, order, matter)
+        _read_matter(s, far, after, named, matter)
         asking = any(claim.act in _SOFT for claim in matter)
         demanding = (_DEMANDING if asking else _ORDERING).intersection(s.tokens)
         asks_for = any(s.tokens[at - 1 : at + 1] == ["to", "ask"] for at in range(len(s.tokens)))
         soft = not (demanding or asks_for) and len(matter) <= asking
         if soft and explains_why(s):
             matter = [Claim("explain")]
-        elif not asking and explains_on(s, bool(matter)):
-            matter.append(Claim("explain"))
+        elif not asking and (explains_on(s, bool(matter)) or _goes_on(s, matter)):
+            if not (_offers_another(matter) or _is_of_nobody(s)):
+                matter.append(Claim("explain"))
     handing = any(claim[:2] == ("promise", "transfer") for claim in matter)
     if handing and _MOMENTS.isdisjoint(s.tokens):
         pass  # "let me find you someone who can"
     elif waits(s) and not (
         asking and "," not in s.tokens[: s.at("wait")[0]] and s.at("wait")[0] > 5
     ):
-        out.append(Claim("wait"))
+        if not (_changes(matter) and _MOMENTS.isdisjoint(s.tokens)):
+            out.append(Claim("wait"))  # but not "let me open that claim"
     if not matter and asks_name(s):
         matter.append(Claim("who"))
     out += matter
-    if s.has("sorry") and not _leads_into_no(s, after, out[began:]):
+    trails = s.tokens[-2:] == [",", "sorry"] and any(claim.act == "deny" for claim in out)
+    if s.has("sorry") and not (trails or _leads_into_no(s, after, out[began:])):
         out.append(Claim("apologise"))
 
 
+def _tells_more(s: Sentence, before: Around, after: Around) -> bool:
+    """What looks like an explanation is a term or a refusal of one of the six matters."""
+    if not in_play(s):
+        return False
+    if s.has("paid_month") and not s.has("means"):
+        return True
+    return may_ground(s) and bool(ground(s, [*reversed(before), *after]))
+
+
+_PERSONS = frozenset("you your youll youre it its well ill im i this that them".split())
+
+
+def _is_of_nobody(s: Sentence) -> bool:
+    """A rule of the shop on one of the six matters: "a charge can be disputed for 60 days"."""
+    if not is_about_any(s) or not _PERSONS.isdisjoint(s.tokens):
+        return False
+    return not (about(s, "refund") and s.tokens[0] == "the")
+
+
+def _goes_on(s: Sentence, claims: list[Claim]) -> bool:
+    """What follows on what was done: "it's paid out again, you'll see it in a few days"."""
+    if not claims or "," not in s.tokens or not s.has("next_step"):
+        return False
+    return any(claim.act == "done" and claim.slot in ("refund", "billing") for claim in claims)
+
+
 _MOMENTS = frozenset("hold moment second sec minute wait line bear".split())
+_NEW_OFFERS = frozenset("waitlist new_label pause paid_repair send_invoice".split())
 
 
-def _read_matter(s: Sentence, before: Around, after: Around, order: str, out: list[Claim]) -> None:
+def _offers_another(claims: list[Claim]) -> bool:
+    return any(claim.act == "offer" and claim.slot in _NEW_OFFERS for claim in claims)
+
+
+def _changes(claims: list[Claim]) -> bool:
+    return any(claim.act == "promise" and claim.slot in MATTERS for claim in claims)
+
+
+def _read_matter(
+    s: Sentence, before: Around, after: Around, named: dict[str, str], out: list[Claim]
+) -> None:
     """What a sentence asks, asserts, refuses, offers or promises."""
     far, before = before, before[-REACH:]
     of_others = s.tokens[0] in _THEY and any(n.has("governor") for n in before[-1:])
@@ -280,38 +343,88 @@ def _read_matter(s: Sentence, before: Around, after: Around, order: str, out: li
     if asks_which_matter(s):
         out.append(Claim("ask_intent"))
         return
+    if len(s.tokens) <= 4 and s.tokens[0] in _LABELS:
+        return  # "deny: out_of_stock" is nobody's language
+    order = named["w"]
+    instead = alternatives(s)
     asked = asks(s, before, after)
+    if instead:
+        asked = [slot for slot in asked if slot not in _BY_THE_WAY]
     out += [Claim("ask", slot) for slot in asked]
-    confirmed = "" if asked else confirms(s, far)
+    confirmed = [] if asked or instead else confirms(s, far)
+    for write in confirmed:
+        out += _confirmed(s, before, write, named)
     if confirmed:
-        place = _place_meant(s, before) if confirmed == "address" else _share(s, before)
-        orders = [named for _, named in orders_named(s)] or [order]
-        out += [Claim("confirm", confirmed, place, named) for named in orders]
-    elif not {"email", "postcode"}.intersection(asked) and asks_more(s):
+        pass
+    elif not {"email", "postcode", "defect"}.intersection(asked) and asks_more(s):
         out.append(Claim("ask", "more"))
-    elif "reason" not in asked and asks_intent(s, asked):
+    elif _NO_INTENT.isdisjoint(asked) and not instead and asks_intent(s, asked):
         out.append(Claim("ask_intent"))
     reason = ""
     if not (s.question or unsure or _conditional(s)):
         reason = refusal(s, [*reversed(before), *after])
         if reason:
-            out.append(Claim("deny", reason, order=order))
-        _tells_status(s, order, out)
+            letter = _LETTER_OF.get(reason, "w")
+            out.append(Claim("deny", reason, order=named[letter]))
+        out += tell_status(s, order)
         if not confirmed:
-            _tells_date(s, order, out)
+            out += tell_date(s, order)
         if not is_rule(s):
-            _tells_terms(s, before, out)
+            out += tell_terms(s, before, short(s))
         deed = min(s.at("created", "cancelled", "changed", "stored", "managed"), default=0)
         taken = taken_back(s, deed, "governor", "unsaid") and deed
+        if is_about_any(s) and not (reason or confirmed):
+            for write in changes_reported(s):
+                sent = _variant_meant(s, before) if write == "exchange" else ""
+                out.append(Claim("done", write, sent, number_of(s, write, named)))
         if not (reason or confirmed or taken or is_general(s, deed)):
             for write in reported(s, before):
                 place = _place_meant(s, before) if write == "address" else ""
                 out.append(Claim("done", write, place, order))
         out += [Claim("undone", write, order=order) for write in unreported(s)]
+        if is_about_any(s):
+            for write in changes_undone(s):
+                out.append(Claim("undone", write, order=number_of(s, write, named)))
+    elif s.has("at_once", "paid_month") and _is_natural(s):
+        out += tell_terms(s, before, False)
     if not confirmed:
-        out += [Claim("promise", promise, order=order) for promise in promises(s, before)]
+        out += [
+            Claim("promise", promise, order=number_of(s, promise, named))
+            for promise in promises(s, before)
+        ]
     if not (s.has("quote") or confirmed):
         out += [Claim("offer", offer) for offer in offers(s, before, reason, _conditional(s))]
+    out += [Claim("offer", offer) for offer in instead]
+
+
+_IF = frozenset("if once when".split())
+_DOER = frozenset("we i you its it".split())
+
+
+def _is_natural(s: Sentence) -> bool:
+    """"If we end it, it stops at once": what else could it depend on."""
+    return not s.question and s.tokens[0] in _IF and not _DOER.isdisjoint(s.tokens[1:2])
+
+
+_LABELS = frozenset(("deny", "offer", "inform"))
+_BY_THE_WAY = frozenset("email postcode reason order variant".split())
+"""What an offer only seems to ask for: "shall I email you the invoice?"."""
+_NO_INTENT = frozenset("reason subscription charge variant defect cause".split())
+
+
+def _confirmed(s: Sentence, before: Around, write: str, named: dict[str, str]) -> list[Claim]:
+    """A yes that is asked for, once for each order that is named."""
+    if write in MATTERS:
+        sent = _variant_meant(s, before) if write == "exchange" else ""
+        return [Claim("confirm", write, sent, number_of(s, write, named))]
+    place = _place_meant(s, before) if write == "address" else _share(s, before)
+    orders = [number for _, number in orders_named(s)] or [named["w"]]
+    return [Claim("confirm", write, place, number) for number in orders]
+
+
+def _variant_meant(s: Sentence, before: Around) -> str:
+    """What is sent in exchange as it is told here, else as it was told last."""
+    return next((told for n in (s, *reversed(before)) if (told := variant_told(n))), "")
 
 
 _THEY = frozenset("they their them theyre these those".split())
@@ -323,6 +436,8 @@ def _leads_into_no(s: Sentence, after: Around, claims: list[Claim]) -> bool:
         return True
     if any(claim.act == "deny" for claim in claims):
         return True
+    if in_play(s) and _feels(s) and not s.joined:
+        return False
     if s.joined and after and refusal(after[0], [s, *after[1:]]):
         return True
     for n in (s, *after[:1]) if s.joined else (s,):
@@ -330,6 +445,15 @@ def _leads_into_no(s: Sentence, after: Around, claims: list[Claim]) -> bool:
         if lost or n.has("unable"):
             return True
     return False
+
+
+_FEELING = frozenset((("to", "hear"), ("that", "you"), ("you", "cant"), ("you", "got")))
+
+
+def _feels(s: Sentence) -> bool:
+    """"Sorry that you can't log in" is sorry for the customer, and refuses nothing."""
+    at = s.places["sorry"][0]
+    return any(tuple(s.tokens[p : p + 2]) in _FEELING for p in (at + 1, at + 2))
 
 
 def _place_meant(s: Sentence, before: Around) -> str:
@@ -375,127 +499,3 @@ def _wishes_well(s: Sentence) -> bool:
         return True
     wished = [w for w in s.at("wish") if not (s.near("negation", w, 3) or awaited(s, w))]
     return any(0 < place - w <= 6 for place in s.at("pleasant_time") for w in wished)
-
-
-# -- assertions ------------------------------------------------------------------------------------
-
-
-def _tells_status(s: Sentence, order: str, out: list[Claim]) -> None:
-    told = [(at, stage, _subject(s, at) or order) for at, stage in own_stages(s)]
-    for name in STATUS:
-        if any(s.near("negation", at, 2) and not is_ruled(s, at) for at in s.at(name)):
-            out.append(Claim("untold", "status", name, order))
-    last = {(stage, subject): at for at, stage, subject in told}
-    for at, stage, subject in told:
-        later = range(stage + 1, len(STATUS))
-        if not any(at < last.get((other, subject), 0) for other in later):
-            # Not "was packed yesterday", where it "is now shipped".
-            out.append(Claim("inform", "status", STATUS[stage], subject))
-
-
-def _subject(s: Sentence, place: int) -> str:
-    """The order number nearest before `place`, else the first in the sentence."""
-    named = orders_named(s)
-    earlier = [token for at, token in named if at <= place]
-    return earlier[-1] if earlier else (named[0][1] if named else "")
-
-
-def _tells_date(s: Sentence, order: str, out: list[Claim]) -> None:
-    """A date is that of the delivery, unless something else is dated."""
-    found = dates(s.tokens)
-    if not found or s.has("placed"):
-        return
-    strange = ("return", "refund", "changed", "cancel", "cancelled", *STATUS)
-    if not s.has("arrival", "delivered") and s.has(*strange):
-        return
-    for place, date in found:
-        delivered = s.at("delivered")
-        if s.has("window") and not any(at < place <= at + 4 for at in delivered):
-            continue
-        if any(s.near("negation", at, 4) and at < place <= at + 4 for at in delivered):
-            continue
-        if any(s.near("negation", at, 2) and at < place <= at + 4 for at in s.at("arrival")):
-            out.append(Claim("untold", "eta", date, _subject(s, place) or order))
-            continue
-        if any(s.near(stage, place, 3) for stage in STATUS[:3]) and s.has("delivered"):
-            continue  # "shipped on 5 March and delivered on 9 March"
-        other = s.near("negation", place, 3) or s.near("other_date", place, 3)
-        if not (other or _is_unreal(s, place)):
-            out.append(Claim("inform", "eta", date, _subject(s, place) or order))
-
-
-_NOT_ON = frozenset("before after except between".split())
-_NEVER = frozenset("never neither nor".split())
-_IF_AT_ALL = frozenset("would could".split())
-_SAYING = frozenset("like love say you".split())
-
-
-def _is_unreal(s: Sentence, place: int) -> bool:
-    """The date at `place` is no day of arrival: "after 5 March", "it could arrive on 5 March"."""
-    tokens = s.tokens
-    if taken_back(s, place, "governor", "unsaid"):
-        return True
-    if s.word_before(_NOT_ON, place, 3) or s.word_before(_NEVER, place, 6):
-        return True
-    unreal = [at for at in range(place) if tokens[at] in _IF_AT_ALL]
-    if any(_SAYING.isdisjoint(tokens[at + 1 : at + 2]) for at in unreal):
-        return True
-    return any(
-        len(token) == 4 and token.isdigit() and token[:2] != "20"
-        for token in tokens[place + 1 : place + 3]
-    )
-
-
-def _tells_terms(s: Sentence, before: Around, out: list[Claim]) -> None:
-    if s.tokens[0] in _ANYBODY or not (s.has(*_MONEY) or short(s)):
-        return
-    if taken_back(s, min(s.at(*_MONEY), default=0), "governor", "unsaid"):
-        return
-    about_fee = s.has("fee", "fee_verb") or (short(s) and any(n.has("fee") for n in before[-1:]))
-    percents = percentages(s.tokens) if about_fee else []
-    charged = [
-        Claim("inform", "fee", str(percent))
-        for place, percent in percents
-        if not (s.near("negation", place, 3) or _is_lifted(s, place))
-        and not taken_back(s, place, "unsaid")
-    ]
-    out += charged
-    if not charged and (s.has("no_fee") or (s.has("fee") and _fee_denied(s))):
-        out.append(Claim("inform", "fee", "0"))
-    ways = s.at("original", "credit")
-    if s.has("original") and s.has("credit") and "or" in s.tokens[min(ways) : max(ways)]:
-        return  # one of the two
-    for channel in ("original", "credit"):
-        places = s.at(channel)
-        if not places or s.near("negation", places[0], 5) or s.near("unable", places[0], 5):
-            continue
-        if channel == "credit" and offers_credit(s, before):
-            continue
-        if channel == "original" and s.has("fee", "no_fee") and not s.has("refund", "going_back"):
-            continue  # "15% of what you originally paid"
-        out.append(Claim("inform", "channel", channel))
-
-
-_MONEY = ("fee", "fee_verb", "no_fee", "original", "credit")
-_ANYBODY = frozenset("customers people shoppers everyone buyers others".split())
-
-
-def _is_lifted(s: Sentence, place: int) -> bool:
-    """"You asked about the 10% fee: that won't apply here." """
-    denied = [at for at in s.at("negation") if place < at <= place + 6]
-    return any(not _APPLYING.isdisjoint(s.tokens[at + 1 : at + 3]) for at in denied)
-
-
-_APPLYING = frozenset("apply applies charged due be needed".split())
-
-
-def _fee_denied(s: Sentence) -> bool:
-    """A "not" up to six words before "fee", or four after."""
-    for place in s.at("fee"):
-        if s.word_before(_ABOUT, place, 4):
-            continue
-        if s.near("negation", place, 6) or s.near("unable", place, 6):
-            return True
-        if any(place < at <= place + 4 for at in s.at("negation")):
-            return True
-    return False
