@@ -1,7 +1,7 @@
 """One policy learnt in each domain, against the slot-filling script, on the whole test split.
 
-    python scripts/learn_policies.py [--domain customer-service …] [--seeds 3] [--episodes 5000]
-                                     [--steps 20000] [--out policies.json]
+    python scripts/learn_policies.py [--domain customer-service …] [--seeds 3] [--episodes 6000]
+                                     [--steps 12000] [--out policies.json]
 
 DiscreteCQL on episodes of scripted agents of mixed skill, a dataset and a learner for each seed;
 nothing of the test split is seen before the end. Exits with an error where a learnt policy's 95 %
@@ -71,7 +71,9 @@ def learn(domain: str, episodes: int, steps: int, seed: int) -> Evaluation:
         algorithm_name="mixture",
         overwrite=True,
     )
-    policy, _ = train_discrete_cql(dataset, n_steps=steps, seed=seed)
+    policy, _ = train_discrete_cql(
+        dataset, n_steps=steps, seed=seed, alpha=0.5, n_step_td=30, hidden=(256, 256)
+    )
     return scored(domain, policy)
 
 
@@ -86,8 +88,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--domain", nargs="*", default=list(IDS), choices=list(IDS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--episodes", type=int, default=5000)
-    parser.add_argument("--steps", type=int, default=20_000)
+    parser.add_argument("--episodes", type=int, default=6000)
+    parser.add_argument("--steps", type=int, default=12_000)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     import torch
