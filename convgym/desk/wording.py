@@ -153,12 +153,26 @@ def view(desk: ServiceDesk, episode: Episode) -> dict[str, Any]:
     wants = d.names[request.workflow] if belief[v.wants[request.workflow]] else ""
     return {
         "wants": wants,
+        "about": _in_hand(desk, case),
         "heard": heard,
         "records": records,
         "policy": desk.policy_view(case, wants),
         "wrote": wants if belief[v.wrote] else "",
         "question": _question(desk, belief),
     }
+
+
+def _in_hand(desk: ServiceDesk, case: Case) -> str:
+    """Place of the record that this request is about, as far as it has been named and read."""
+    if case.workflow.kind == ACCOUNT:
+        return ""
+    cells, belief = desk.v.of[case.workflow.kind], case.belief
+    read = [k for k, cell in enumerate(cells.read) if belief[cell]]
+    for matches in (cells.id_matches, cells.date_matches, cells.label_matches):
+        fitting = [k for k in read if belief[matches[k]]]
+        if fitting:
+            return str(fitting[-1])
+    return ""
 
 
 def _question(desk: ServiceDesk, belief: bytearray) -> str:
@@ -175,7 +189,7 @@ def _question(desk: ServiceDesk, belief: bytearray) -> str:
 
 
 def record_in_view(desk: ServiceDesk, seen: Mapping[str, Any], number: int) -> dict[str, str]:
-    """The record an act points at; the only or last read one where it points at none."""
+    """The record an act points at; the one the request is about where it points at none."""
     action, d = desk.actions.actions[number], desk.declaration
     if action.kind in (GET, GET_STATED, LIST):
         kind = d.kinds[action.argument].name
@@ -184,11 +198,7 @@ def record_in_view(desk: ServiceDesk, seen: Mapping[str, Any], number: int) -> d
     else:
         kind = d.workflow[seen["wants"]].kind if seen["wants"] else ACCOUNT
     records: Mapping[str, dict[str, str]] = seen["records"].get(kind, {})
-    if action.pointer >= 0:
-        return records.get(str(action.pointer), {})
-    stated = seen["heard"].get(kind, "")
-    read = [record for record in records.values() if record.get("read")]
-    return next((r for r in read if r[kind] == stated), read[-1] if read else {})
+    return records.get(str(action.pointer) if action.pointer >= 0 else seen["about"], {})
 
 
 def phrase_key(desk: ServiceDesk, number: int, seen: Mapping[str, Any]) -> str:
