@@ -15,21 +15,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
+from driven import IDS, MODES, MODES_OF, ORACLES, domain_of, make
 
 from convgym import ENVIRONMENTS
 from convgym.engine.keys import POLICY, below, child, draw
-from convgym.envs.conversation_env import ACTION_MODES, OBSERVATIONS
 from convgym.policies.rendered import RenderedPolicy
-from convgym.policies.scripted import OraclePolicy, RandomPolicy
 
 FOLDER = Path(__file__).parent / "golden"
 EPISODES = 20
-ORACLES = {"ConvGym/CustomerService-v0": OraclePolicy}
 VARIANTS = {
-    **{f"{o}/{a}": {"observation": o, "action": a} for a in ACTION_MODES for o in OBSERVATIONS},
+    **{f"{o}/{a}": {"observation": o, "action": a} for o, a in MODES},
     "features/act/graded": {"observation": "features", "action": "act", "reward": "graded"},
     "features/act/milestones": {
         "observation": "features", "action": "act", "reward": "milestones", "discount": 0.9,
@@ -38,6 +35,8 @@ VARIANTS = {
     "dict/act/privileged": {"observation": "dict", "action": "act", "privileged": True},
     "dict/text/privileged": {"observation": "dict", "action": "text", "privileged": True},
 }  # fmt: skip
+PLAIN = {f"{o}/{a}": {"observation": o, "action": a} for o, a in MODES if a == "text"}
+"""Of ids that take text alone and have no scripted agent."""
 ODD_REPLIES = (
     "",
     "…",
@@ -55,23 +54,24 @@ def opening(episode: int) -> dict[str, Any]:
 
 def scripts(environment_id: str, action: str, episodes: int) -> list[list[Any]]:
     """The actions of each episode, chosen once and sent to every kind of observation."""
-    env = gym.make(
-        environment_id, disable_env_checker=True, observation="dict", action=action
-    )
-    oracle = ORACLES.get(environment_id)
-    acting = oracle(noise=0.2) if oracle else RandomPolicy()
-    policy = RenderedPolicy(acting) if action == "text" and oracle else acting
+    env = make(environment_id, observation="dict", action=action)
+    policy: Any = None
+    if environment_id in IDS:
+        policy = ORACLES[environment_id](noise=0.2)
+        if action == "text":
+            policy = RenderedPolicy(policy, domain=domain_of(environment_id))
     chosen = []
     for episode in range(episodes):
         observation, info = env.reset(**opening(episode))
-        policy.reset(episode)
+        if policy:
+            policy.reset(episode)
         actions, ended = [], False
         while not ended:
             if action == "text":
                 drawn = draw(episode, POLICY, len(actions), 9)
                 odd = (*ODD_REPLIES, *env.action_space.utterances)
                 taken = odd[below(drawn, len(odd))]
-                if oracle and drawn % 8:
+                if policy and drawn % 8:
                     taken, _ = policy.predict(observation)
             else:
                 taken, _ = policy.predict(observation, action_masks=info["action_mask"])
@@ -98,7 +98,7 @@ def pieces(value: Any) -> Iterator[bytes]:
 
 def trace(environment_id: str, keywords: dict[str, Any], actions: list[list[Any]]) -> str:
     """SHA-256 of all observations, rewards, flags and infos."""
-    env = gym.make(environment_id, disable_env_checker=True, **keywords)
+    env = make(environment_id, **keywords)
     digest = hashlib.sha256()
 
     def note(*values: Any) -> None:
@@ -115,10 +115,13 @@ def trace(environment_id: str, keywords: dict[str, Any], actions: list[list[Any]
 
 def traces(environment_id: str, episodes: int = EPISODES) -> dict[str, str]:
     """All hashes of one id, by variant."""
-    actions = {mode: scripts(environment_id, mode, episodes) for mode in ACTION_MODES}
+    variants = VARIANTS if environment_id in IDS else PLAIN
+    modes = dict.fromkeys(action for _, action in MODES_OF[environment_id])
+    actions = {mode: scripts(environment_id, mode, episodes) for mode in modes}
     return {
         name: trace(environment_id, keywords, actions[keywords["action"]])
-        for name, keywords in VARIANTS.items()
+        for name, keywords in variants.items()
+        if (keywords["observation"], keywords["action"]) in MODES_OF[environment_id]
     }
 
 
