@@ -2,14 +2,15 @@
 
     python scripts/eval_understanding.py FILE [FILE ...] [--labels] [--errors] [--ignore ACT ...]
                                          [--examples FILE]
+    python scripts/eval_understanding.py agent_phrases.toml [--errors]
 
 A file holds one JSON object per line; `tests/data/replies.md` tells all labels:
 
     {"text": "It has shipped, sorry!", "acts": ["inform(status=shipped)", "apologise"],
      "style": "terse", "request": "status"}
 
-`request` (status, cancel, return, address) is what the customer has asked for; it settles a
-refusal that says only "too late". An act is the name before the bracket, but a label that was
+`request` (status, cancel, return, exchange, ...) is what the customer has asked for; it settles
+a refusal that says only "too late". An act is the name before the bracket, but a label that was
 read counts only if all of it is right, slot and value. Macro-F1 is over the acts with at least
 20 examples. Abstained: nothing at all is read, where a label stands.
 
@@ -17,6 +18,9 @@ read counts only if all of it is right, slot and value. Macro-F1 is over the act
 where nothing was read; of a file that is its own examples a fifth at a time is left out.
 
     exact 0.912 [0.87, 0.94]   macro-F1 0.93 over 11 acts   abstained 0.02 [0.01, 0.05]
+
+Of a phrase file (`.toml`) it prints for each bank the share of wordings that are read as the act
+under which they stand, and as no other weighty one.
 """
 
 from __future__ import annotations
@@ -26,40 +30,45 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from convgym.domains.customer_service.rules import DENIALS, OFFERS
-from convgym.domains.customer_service.understanding import (
+from convgym.domains.customer_service.claims import (
     HARMLESS,
     LATE,
+    OFFERS,
+    PROMISES,
+    REASONS,
+    SLOTS,
     STATUS,
+    TERMS,
     UNLABELLED,
-    Reranker,
-    read_speech,
+    WRITES,
 )
-from convgym.domains.customer_service.vocabulary import PROMISES, SLOTS, WRITES
-from convgym.domains.customer_service.world import MONTHS
+from convgym.domains.customer_service.understanding import Reranker, read_speech
 from convgym.evaluation.intervals import wilson
+from convgym.language.figures import MONTHS
+from convgym.language.phrases import PhraseBank, read_banks
 from convgym.language.reranker import NearestLabel
 
 FOLDS = 5
 """Parts of a file that is its own examples; each is read with those of the others."""
 ENOUGH = 20
 """Examples that an act needs to count in the macro average."""
-REQUESTS = ("", "status", "cancel", "return", "address")
+REQUESTS = ("", "status", *WRITES)
 _TOO_LATE_FOR = {
     "cancel": "not_cancellable", "address": "already_shipped", "return": "not_delivered",
+    "billing": "dispute_late",
 }  # fmt: skip
 LABELS = frozenset(
     ["greet", "ask_intent", "explain", "apologise", "wait", "close"]
-    + [f"ask({slot})" for slot in (*SLOTS, "more")]
+    + [f"ask({slot})" for slot in SLOTS]
     + [f"inform(status={stage})" for stage in STATUS]
-    + ["inform(channel=original)", "inform(channel=credit)"]
+    + [f"inform({term}={value})" for term, values in TERMS.items() for value in values]
     + [f"{act}({write})" for act in ("confirm", "done") for write in WRITES]
     + [f"promise({promise})" for promise in PROMISES]
-    + [f"deny({reason})" for reason in DENIALS]
+    + [f"deny({reason})" for reason in REASONS]
     + [f"offer({offer})" for offer in OFFERS]
 )
 """All labels but those with a number in them."""
@@ -250,16 +259,98 @@ def print_errors(rows: Sequence[Row]) -> None:
             print(f"    {row.text!r}")
 
 
+# -- wordings --------------------------------------------------------------------------------------
+
+VALUES = {
+    "order": "W48213",
+    "item": "wireless headphones",
+    "status": "shipped",
+    "date": "14 March",
+    "fee": "15",
+    "days": "30",
+    "address": "7 Harbour View, Exeter",
+    "subscription": "S12345",
+    "plan": "coffee box",
+    "charge": "C12345",
+    "amount": "$24.90",
+    "variant": "size M",
+}
+"""What the placeholders of a wording are filled with."""
+_MEANT = {
+    "inform_status": "inform(status=shipped)",
+    "inform_eta_coming": "inform(eta=14 March)",
+    "inform_eta_delivered": "inform(eta=14 March)",
+    "inform_fee_charged": "inform(fee=15)",
+    "inform_fee_waived": "inform(fee=0)",
+    "ask_intent": "ask_intent",
+}
+_IMPLIED = {  # what a wording may say beside its act: the ground of a refusal, a repeated one
+    "inform_eta_delivered": "inform(status=delivered)",
+    "deny_not_cancellable": "inform(status=shipped)",
+    "deny_already_shipped": "inform(status=shipped)",
+    "deny_not_delivered": "inform(status=shipped)",
+    "deny_outside_window": "inform(status=delivered)",
+}
+_TOO_LATE = ("deny_not_cancellable", "deny_already_shipped")
+_WEIGHTY = ("inform", "confirm", "done", "deny", "offer", "promise", "close")
+"""Acts that do harm where nobody meant them; a greeting too many does none."""
+
+
+def expected(key: str) -> str:
+    """The label of the act that a wording stands for: `deny(final_sale)`."""
+    if key in _MEANT:
+        return _MEANT[key]
+    act, _, rest = key.partition("_")
+    if act == "explain":  # where a number is found belongs to asking for it
+        return f"ask({rest})" if rest in SLOTS else act
+    if act == "inform":
+        term, _, value = rest.rpartition("_")
+        return f"inform({term}={value})"
+    return f"{act}({rest})" if rest else act
+
+
+def spoken_keys(bank: PhraseBank) -> list[str]:
+    """Acts of a bank that are spoken; it also holds the thoughts of tool calls."""
+    return [key for key in bank if not key.startswith("think_")]
+
+
+def misread(bank: PhraseBank) -> Iterator[tuple[str, str, set[str]]]:
+    """Key, text and labels read of each wording that is not read as what it is."""
+    for key in spoken_keys(bank):
+        for phrase in bank.variants(key):
+            text = re.sub(r"\{(\w+)\}", lambda match: VALUES[match.group(1)], phrase)
+            read = {str(claim) for claim in read_speech(text)}
+            if key in _TOO_LATE and f"deny({LATE})" in read:
+                read = read - {f"deny({LATE})"} | {expected(key)}
+            meant = {expected(key), "explain"} if key.startswith("explain") else {expected(key)}
+            extra = {label for label in read if label.startswith(_WEIGHTY)}
+            if not meant & read or extra - meant - {_IMPLIED.get(key, "")}:
+                yield key, text, read
+
+
+def print_wordings(path: Path, errors: bool) -> None:
+    """Print the share of wordings that are read as what they are, bank by bank."""
+    for name, bank in read_banks(path).items():
+        wrong = list(misread(bank))
+        n = sum(len(bank.variants(key)) for key in spoken_keys(bank))
+        print(f"{path.name} [{name}]: {n} wordings, read {_share((n - len(wrong), n))}")
+        for key, text, read in wrong if errors else ():
+            print(f"  {key}  {sorted(read)}\n    {text!r}")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a summary line and a table for each file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("files", nargs="+", type=Path, help="labelled replies, JSON lines")
+    parser.add_argument("files", nargs="+", type=Path, help="labelled replies, or phrases")
     parser.add_argument("--labels", action="store_true", help="a line per label, not per act")
     parser.add_argument("--errors", action="store_true", help="list what is misread")
     parser.add_argument("--ignore", nargs="*", default=(), help="acts that the labels leave out")
     parser.add_argument("--examples", type=Path, help="labelled replies that a reranker knows")
     chosen = parser.parse_args(arguments)
     for path in chosen.files:
+        if path.suffix == ".toml":
+            print_wordings(path, chosen.errors)
+            continue
         try:
             rows = labelled(path, chosen.ignore)
             if chosen.examples:

@@ -129,6 +129,10 @@ class ServiceDesk:
         """The reason that a refusal in words stands for."""
         return reason
 
+    def write_meant(self, case: Case, workflow: str, named: str) -> str:
+        """The change that a question for a yes, a report or a promise in words speaks of."""
+        return workflow
+
     def agrees_on(self, case: Case, workflow: str, value: str) -> bool:
         """Whether what a question for a yes names is what the customer wants."""
         details = case.workflow.details
@@ -454,6 +458,11 @@ class ServiceDesk:
     def policy_view(self, case: Case, wants: str) -> dict[str, str]:
         """What the agent's words may take from the policy, by name."""
         return {name: str(value) for name, value in case.desk.parameters.items()}
+
+    def meaning_of(self, case: Case) -> str:
+        """Which word a customer asks the meaning of: that of a term that was told, or a number."""
+        told = any(case.belief[cell] for cells in self.v.told_term.values() for cell in cells)
+        return "meaning" if told else "order"
 
     def phrase_key(self, number: int, seen: Mapping[str, Any], record: Mapping[str, str]) -> str:
         """Under which name the wordings of an act stand."""

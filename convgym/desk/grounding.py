@@ -210,6 +210,8 @@ def _ground(
         return Said(acts.ASK, v.slots.index(slot)) if slot in v.slots else None
     if act == "who":
         return Said(acts.ASK, KEY)  # customers say who they are by their account
+    if act in ("confirm", "done", "promise"):
+        slot = desk.write_meant(case, slot, named)
     if act == "inform":
         return _ground_told(desk, case, slot, value, named) if slot in v.told else None
     if act == "confirm" and slot in v.writes:
@@ -237,7 +239,8 @@ def _ground_confirm(desk: ServiceDesk, case: Case, slot: str, value: str, named:
 def _ground_denial(desk: ServiceDesk, case: Case, slot: str, named: str) -> Said | None:
     kind = case.workflow.kind
     if named and kind and case.desk.account >= 0:
-        if _pointer(desk, case, kind, named) != case.request.pointer:
+        meant = _named(desk, case, kind, named)
+        if meant is not None and case.request.pointer not in meant:
             return None  # of another record
     reason = desk.reason_meant(case, slot)
     if reason not in desk.v.reason_number:
@@ -251,26 +254,56 @@ def _ground_report(desk: ServiceDesk, case: Case, slot: str, value: str, named: 
     number = desk.v.writes.index(slot)
     workflow = desk.declaration.writes[number]
     written = [bool(case.belief[cell]) for cell in desk.v.written[number]]
-    if named and workflow.kind:
-        pointer = _pointer(desk, case, workflow.kind, named)
-        written = written[pointer : pointer + 1] if pointer >= 0 else []
+    meant = _named(desk, case, workflow.kind, named) if named and workflow.kind else None
+    if meant is not None:
+        written = [written[pointer] for pointer in meant]
     true = any(written) and desk.agrees_with_report(case, slot, value)
     return Said(acts.REPORT_DONE, claim=acts.KNOWN if true else acts.FALSE)
+
+
+def labels_in_view(desk: ServiceDesk, episode: Episode) -> tuple[str, ...]:
+    """The labels of the records in view, each once: what a reply may call them by."""
+    case = Case(desk.v, episode)
+    labels = (label for kind in desk.declaration.kinds for label in _labels(desk, case, kind.name))
+    return tuple(dict.fromkeys(filter(None, labels)))
+
+
+def _labels(desk: ServiceDesk, case: Case, kind: str) -> list[str]:
+    """Labels of the records of a kind, in their order; empty texts for those not in view."""
+    each, label = desk.declaration.kind[kind].each, desk.declaration.kind[kind].label
+    first = case.desk.account * each
+    return [
+        desk.records.text(kind, first + k, label) if case.belief[cell] else ""
+        for k, cell in enumerate(desk.v.of[kind].seen)
+    ]
+
+
+def _named(desk: ServiceDesk, case: Case, kind: str, named: str) -> list[int] | None:
+    """Pointers that a number, handle or label may stand for; None: it names another kind."""
+    pointer = _pointer(desk, case, kind, named)
+    if pointer >= 0:
+        return [pointer]
+    labels = _labels(desk, case, kind)
+    if named in labels:
+        return [k for k, label in enumerate(labels) if label == named]
+    others = (other.name for other in desk.declaration.kinds if other.name != kind)
+    return None if any(named in _labels(desk, case, other) for other in others) else []
 
 
 def _record_meant(desk: ServiceDesk, case: Case, kind: str, named: str) -> int:
     """The record that a sentence is about: the one named, else the one in hand.
 
-    In hand is the record that was read last among those that fit the customer's words.
+    In hand is the record among those read that fits what the customer said: its number, else its
+    date, else its label. A label that names two means the one in hand.
     """
-    if named:
-        return _pointer(desk, case, kind, named)
+    meant = _named(desk, case, kind, named) if named else None
+    if meant is not None and len(meant) < 2:
+        return meant[0] if meant else -1
     cells, belief = desk.v.of[kind], case.belief
-    read = [k for k, cell in enumerate(cells.read) if belief[cell]]
-    fitting = [k for k in read if belief[cells.id_matches[k]]] or [
-        k for k in read if belief[cells.label_matches[k]]
-    ]
-    chosen = fitting or read
+    read = [k for k, cell in enumerate(cells.read) if belief[cell] and k in (meant or [k])]
+    said = (cells.id_matches, cells.date_matches, cells.label_matches)
+    fitting = ([k for k in read if belief[matches[k]]] for matches in said)
+    chosen = next(filter(None, fitting), read)
     return chosen[0] if len(chosen) == 1 else -1
 
 

@@ -158,7 +158,7 @@ def view(desk: ServiceDesk, episode: Episode) -> dict[str, Any]:
         "records": records,
         "policy": desk.policy_view(case, wants),
         "wrote": wants if belief[v.wrote] else "",
-        "question": _question(desk, belief),
+        "question": _question(desk, case),
     }
 
 
@@ -175,14 +175,11 @@ def _in_hand(desk: ServiceDesk, case: Case) -> str:
     return ""
 
 
-def _question(desk: ServiceDesk, belief: bytearray) -> str:
+def _question(desk: ServiceDesk, case: Case) -> str:
     """What the customer has just asked for an explanation of."""
     cell = desk.layout
-    asked = next((name for name in QUESTIONS if belief[cell[f"said_{name}"]]), "")
-    if asked == "ask_meaning":
-        told = any(belief[one] for cells in desk.v.told_term.values() for one in cells)
-        return "meaning" if told else "order"
-    return asked.removeprefix("ask_")
+    asked = next((name for name in QUESTIONS if case.belief[cell[f"said_{name}"]]), "")
+    return desk.meaning_of(case) if asked == "ask_meaning" else asked.removeprefix("ask_")
 
 
 # -- the agent's acts in words ---------------------------------------------------------------------

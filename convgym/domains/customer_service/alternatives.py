@@ -36,19 +36,23 @@ def _offered(s: Sentence, at: int) -> bool:
 
 
 _WILLING = frozenset(
-    "can could might would will may shall should id wed ill well want youd like happy glad pleased let "
-    "how welcome instead alternative alternatively option suggest propose possible helps".split()
+    "can could might would will may shall should id wed ill well want youd like happy glad pleased "
+    "let how welcome instead alternative alternatively option suggest propose possible "
+    "helps".split()
 )
 _HANDING = frozenset(
     "send sending sent email mail forward get receive give have look post copy show let provide "
     "offer welcome".split()
 )
 _PAST = frozenset("did have has was were had is are".split())
+"""First words of a question that offers nothing."""
 
 
 def _waitlist(s: Sentence) -> bool:
+    if s.tokens[:3] == ["do", "you", "like"]:
+        return False  # "Do you like waiting lists?"
     if s.has("waitlist"):
-        return any(_offered(s, at) for at in s.at("waitlist")) and s.tokens[:3] != ["do", "you", "like"]
+        return any(_offered(s, at) for at in s.at("waitlist"))
     return s.has("when_back") and s.has("back_in") and _offered(s, s.at("when_back")[0])
 
 
@@ -69,7 +73,7 @@ def _paid_repair(s: Sentence) -> bool:
 
 
 def _send_invoice(s: Sentence) -> bool:
-    if s.has("self_paid") or not (s.has("invoice") and (s.question or not _HANDING.isdisjoint(s.tokens))):
+    if s.has("self_paid") or not (s.question or not _HANDING.isdisjoint(s.tokens)):
         return False
     return any(_offered(s, at) for at in s.at("invoice"))
 

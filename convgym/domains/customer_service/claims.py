@@ -63,7 +63,7 @@ class Claim(NamedTuple):
     of an exchange what is sent instead: "size m", "black", "elsewhere" where it is no such thing;
     of a return or cancellation that is asked about the fee, where one is named."""
     order: str = ""
-    """The number of the order, subscription or charge that it is about; empty where none is named."""
+    """The number of the order, subscription or charge that it is about; empty where none is."""
 
     def __str__(self) -> str:
         if not self.slot:

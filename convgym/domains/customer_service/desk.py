@@ -115,9 +115,19 @@ class CustomerServiceDesk(ServiceDesk):
         """The refusal meant by "too late" is that of what the customer has asked for."""
         if reason != LATE:
             return reason
-        return {"cancel": "not_cancellable", "address": "already_shipped"}.get(
-            case.workflow.name, ""
-        )
+        return _TOO_LATE.get(case.workflow.name, "")
+
+    def write_meant(self, case: Case, workflow: str, named: str) -> str:
+        """"Shall I cancel it?" is about the subscription where that is to be ended."""
+        ends = workflow == "cancel" and case.workflow.name == "subscription"
+        return "subscription" if ends and not named else workflow
+
+    def meaning_of(self, case: Case) -> str:
+        """The term that was told, those of a return together; else the kind of number."""
+        for term, cells in self.v.told_term.items():
+            if any(case.belief[cell] for cell in cells):
+                return "meaning" if term in ("fee", "channel") else term
+        return case.workflow.kind or "order"
 
     def term_told(self, case: Case, told: int, value: str) -> Said:
         """A fee as the percent that it was said to be; any other term by the name of its value."""
@@ -142,6 +152,16 @@ class CustomerServiceDesk(ServiceDesk):
             return workflow in ("return", "cancel") or super().agrees_on(case, workflow, value)
         place = " ".join(word for word in value.split() if _is_place(word))
         return not place or super().agrees_on(case, workflow, place)
+
+
+_TOO_LATE = {
+    "cancel": "not_cancellable",
+    "address": "already_shipped",
+    "return": "outside_window",
+    "exchange": "outside_window",
+    "warranty": "out_of_warranty",
+    "billing": "dispute_late",
+}
 
 
 def _is_place(word: str) -> bool:

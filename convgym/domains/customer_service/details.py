@@ -1,4 +1,4 @@
-"""What a reply asks of the customer for the six matters: which record, and the detail that it needs.
+"""What a reply asks of the customer for the six matters: which record, and which detail.
 
     "Which of your plans?"             subscription
     "The amount or the date?"          charge
@@ -59,9 +59,10 @@ def _is_told(s: Sentence, mark: str) -> bool:
 
 def _either(s: Sentence) -> bool:
     """"Is it the snack box or the flower box?" """
-    return "or" in s.tokens and s.tokens[0] in ("is", "do", "was", "did", "you", "are") and (
-        len(s.at("plan")) > 1
-    )
+    return "or" in s.tokens and s.tokens[0] in _EITHER and len(s.at("plan")) > 1
+
+
+_EITHER = frozenset("is do was did you are".split())
 
 
 def asks_variant(s: Sentence, before: Around, requested: bool) -> bool:
@@ -74,12 +75,14 @@ def asks_variant(s: Sentence, before: Around, requested: bool) -> bool:
     swapping = any(about(n, "exchange") for n in near)
     if s.has("which_size") and (requested or s.question):
         return True
-    named = {name for _, name in variants(s)}
+    places = variants(s)
+    named = {name for _, name in places}
     if s.has("size_word") and not named:
         if requested or s.question:
             return not s.has("in_stock", "covers")
         return _SIZE_ONLY.issuperset(s.tokens)  # "New size"
-    if s.question and len(named) > 1 and "or" in s.tokens and (swapping or not s.has("order_slot")):
+    either = len(named) > 1 and "or" in s.tokens[places[0][0] : places[-1][0]]
+    if s.question and either and (swapping or not s.has("order_slot")):
         if swapping or s.has("request") or all(name.startswith("size") for name in named):
             return s.tokens[0] not in ("shall", "should") or "which" in s.tokens
     if not (s.question or s.has("request")):
@@ -115,7 +118,7 @@ def asks_defect(s: Sentence, around: Around, reason: bool) -> bool:
         return True
     wondering = not _WONDERING.isdisjoint(s.tokens) or s.has("request")
     either = "or" in s.tokens and s.tokens[0] in _DOES
-    return either or wondering and (s.question or s.has("request"))
+    return either or (wondering and (s.question or s.has("request")))
 
 
 _WONDERING = frozenset("what whats how which describe where".split())

@@ -1,4 +1,4 @@
-"""Why an exchange, a refund, an end, a claim or a dispute is refused, and two more rules of the shop.
+"""Why an exchange, a refund, an end, a claim or a dispute is refused, and two more rules.
 
 A ground that leaves nothing open refuses by itself ("size M is sold out", "the warranty has
 expired"); one that is a mere fact of a record ("it is prepaid", "the charge is pending") refuses
@@ -45,9 +45,9 @@ def may_ground(s: Sentence) -> bool:
 
 
 _MARKS = frozenset((
-    "sold_out", "in_stock", "come_back", "at_ours", "no_trace", "pending", "in_time", "prepaid", "minimum_term",
-    "not_over", "covers", "excluded", "expired", "lasts", "too_late", "valid", "belongs",
-    "too_many", "unserved", "cannot_reach",
+    "sold_out", "in_stock", "come_back", "at_ours", "no_trace", "pending", "in_time",
+    "prepaid", "minimum_term", "not_over", "covers", "excluded", "expired", "lasts",
+    "too_late", "valid", "belongs", "too_many", "unserved", "cannot_reach",
 ))  # fmt: skip
 
 
@@ -77,8 +77,12 @@ def _unable(near: Around) -> bool:
     return any(
         n.has("unable", "not_over") or ("only" in n.tokens and n.has("only")) or _none_is(n)
         for n in near
-        if not n.question
+        if not n.question and (n is near[0] or not n.has(*_OF_ORDERS))
     )
+
+
+_OF_ORDERS = ("cancel", "address", "new_address", "return")
+"""What else may be impossible in the sentence beside."""
 
 
 _DEEDS = frozenset("credit refund claim exchange dispute termination cancellation".split())
@@ -104,11 +108,10 @@ _LEFT = frozenset("no none nothing not havent dont hold hold any".split())
 def _out_of_stock(s: Sentence, near: Around) -> bool:
     if not (s.has("sold_out", "in_stock") or "left" in s.tokens):
         return False
-    if not (_near(near, "exchange") or any(n.has("size_word", "waitlist", "when_back") for n in near)):
-        if not any(token in _WARES for n in near for token in n.tokens):
-            return False
-    if _general(s):
+    if not (_near(near, "exchange") or any(_is_of_wares(n) for n in near)):
         return False
+    if s.tokens[0] in _WHAT and "this" not in s.tokens:
+        return False  # "what is not in stock cannot be sent"
     if any(_stands(s, at) for at in s.at("sold_out")):
         return True
     if any(_denied(s, at) or "no" in s.tokens[at : at + 3] for at in s.at("in_stock")):
@@ -121,13 +124,15 @@ _WARES = frozenset("size colour color black white blue red green variant item xl
 _WHAT = frozenset(("what", "whatever", "anything", "items", "variants"))
 
 
-def _general(s: Sentence) -> bool:
-    return s.tokens[0] in _WHAT and "this" not in s.tokens
+def _is_of_wares(s: Sentence) -> bool:
+    return s.has("size_word", "waitlist", "when_back") or not _WARES.isdisjoint(s.tokens)
 
 
 # -- refunds ---------------------------------------------------------------------------------------
 
-_OURS = frozenset("us we our warehouse here back record records log desk weve id im returns in".split())
+_OURS = frozenset(
+    "us we our warehouse here back record records log desk weve id im returns in".split()
+)
 _NEVER = frozenset("never nothing no without".split())
 
 
@@ -222,7 +227,8 @@ def _not_covered(s: Sentence, near: Around) -> bool:
         return False
     if any(_stands(s, at) for at in s.at("excluded")):
         return True
-    return any(_denied(s, at, 8) or s.tokens[at + 1 : at + 2] == ["neither"] for at in s.at("covers"))
+    covers = s.at("covers")
+    return any(_denied(s, at, 8) or s.tokens[at + 1 : at + 2] == ["neither"] for at in covers)
 
 
 def _out_of_warranty(s: Sentence, near: Around) -> bool:
@@ -318,14 +324,21 @@ def _too_many_returns(s: Sentence, near: Around) -> bool:
 
 
 def _not_served(s: Sentence, near: Around) -> bool:
-    for at in s.at("cannot_reach"):
-        goal = s.tokens.index("to", at + 3 if s.tokens[at + 1] == "able" else at + 1)
-        if s.tokens[goal] == "to" and _YOURS.isdisjoint(s.tokens[goal + 1 : goal + 2]):
-            return is_vouched(s, at)
-    return any(is_vouched(s, at) and not awaited(s, at) for at in s.at("unserved"))
+    if any(is_vouched(s, at) and not awaited(s, at) for at in s.at("unserved")):
+        return True
+    return any(is_vouched(s, at) and _is_town(s, at) for at in s.at("cannot_reach"))
 
 
 _YOURS = frozenset("your the another a it you this both two an any".split())
+_TRANSPORT = frozenset(("deliver", "ship"))
+
+
+def _is_town(s: Sentence, at: int) -> bool:
+    """"Not able to deliver to Derby", but not "to your new address"."""
+    verb = next(p for p in range(at, len(s.tokens)) if s.tokens[p] in _TRANSPORT)
+    return _YOURS.isdisjoint(s.tokens[verb + 2 : verb + 3])
+
+
 _GROUNDS: dict[str, Callable[[Sentence, Around], bool]] = {
     "too_many_returns": _too_many_returns,
     "not_served": _not_served,

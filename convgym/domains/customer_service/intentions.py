@@ -39,15 +39,14 @@ def promises(s: Sentence, before: Around) -> list[str]:
     found = ["transfer"] if _transfers(s) else []
     if s.has("rule", "quote", "confirm_first"):
         return found
-    changes = changes_promised(s)
-    found += changes
+    found += changes_promised(s)
     if any(announced(s, place) for place in s.at("cancel", "cancelled")):
         found.append("cancel")
     if _returns(s):
         found.append("return")
     if "return" not in found and _readdresses(s):
         found.append("address")
-    if not (found or changes) and not s.has("cancel", "cancelled", "return", "address", "new_address"):
+    if not (found or s.has("cancel", "cancelled", "return", "address", "new_address")):
         found += _resumed(s, before)
     return found
 

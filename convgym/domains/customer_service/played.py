@@ -1,4 +1,4 @@
-"""The customer of an episode for whoever plays it: as it is described, and as its words are read."""
+"""The customer of an episode for whoever plays it: how it is described, how its words are read."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ _PERFECT = frozenset("has have been was were ive weve will".split())
 _SLOT_CUES = ("email", "postcode", "order_slot", "reason", "new_address", "address", "name_noun")
 _IMPERATIVES = frozenset(
     "cancel return change update send redirect move switch refund set create book open start "
-    "process register go proceed submit ready exchange swap end stop terminate unlock unblock issue "
-    "reissue resend pay credit reverse file close".split()
+    "process register go proceed submit ready exchange swap end stop terminate unlock unblock "
+    "issue reissue resend pay credit reverse file close".split()
 )
 _LEADING = frozenset("really so then just ok okay right and well now actually confirming ,".split())
 _NOTED = frozenset("noted entered down".split())

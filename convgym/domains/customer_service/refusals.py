@@ -296,7 +296,8 @@ def _is_early(s: Sentence, around: Around) -> bool:
     near = (s, *around[:2])
     if not any(about(n, "exchange") or about(n, "warranty") for n in near):
         return False
-    if s.has("only", "unable") and any(stage < _DELIVERED for n in near for _, stage in own_stages(n)):
+    stages = [stage for n in near for _, stage in own_stages(n)]
+    if s.has("only", "unable") and any(stage < _DELIVERED for stage in stages):
         return True
     return any(_is_undelivered(n) for n in near)
 

@@ -16,6 +16,7 @@ import tomllib
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import pairwise
 from typing import Protocol
 
 from convgym.domains.customer_service.alternatives import alternatives
@@ -41,13 +42,13 @@ from convgym.domains.customer_service.intentions import (
     promises,
     waits,
 )
+from convgym.domains.customer_service.matter_words import settle
 from convgym.domains.customer_service.matters import (
     MATTERS,
     about,
     in_play,
     is_about_any,
     number_of,
-    settle,
 )
 from convgym.domains.customer_service.questions import (
     asks,
@@ -120,7 +121,7 @@ _OTHERS = re.compile(
     r"^\s*(?:customer|user|system|tool)\s*:.*$|\{[^{}]*\"[^{}]*\}", re.IGNORECASE | re.MULTILINE
 )
 """What is not said by the agent: lines of somebody else, and raw data."""
-_NUMBER = re.compile(r"\b[wsc]\d{5}\b", re.IGNORECASE)
+_NUMBER = re.compile(r"[WwSsCc]\d{5}")
 
 
 @cache
@@ -164,12 +165,12 @@ def _read(text: str) -> tuple[Claim, ...]:
     sentences = lexicon().read(text)
     claims: list[Claim] = []
     named = {"w": "", "s": "", "c": ""}
-    numbered = _NUMBER.search(text) is not None
+    letters = {number[0].lower() for number in _NUMBER.findall(text)}
     for sentence in sentences:
         _mark_return(sentence)
-    settle(sentences, text)
+    settle(sentences, not letters <= {"w"})
     for place, sentence in enumerate(sentences):
-        if numbered:
+        if letters:
             _note_numbers(sentence, named)
         before = sentences[max(0, place - FAR) : place]
         _read_sentence(sentence, before, sentences[place + 1 : place + 1 + REACH], named, claims)
@@ -272,7 +273,7 @@ def _read_sentence(
         _read_matter(s, far, after, named, matter)
         asking = any(claim.act in _SOFT for claim in matter)
         demanding = (_DEMANDING if asking else _ORDERING).intersection(s.tokens)
-        asks_for = any(s.tokens[at - 1 : at + 1] == ["to", "ask"] for at in range(len(s.tokens)))
+        asks_for = "ask" in s.tokens and ("to", "ask") in pairwise(s.tokens)
         soft = not (demanding or asks_for) and len(matter) <= asking
         if soft and explains_why(s):
             matter = [Claim("explain")]
@@ -492,9 +493,9 @@ def _wishes_well(s: Sentence) -> bool:
     """"Have a lovely day", but not "before you run off and enjoy your day"."""
     if s.tokens[0] == "enjoy" and len(s.tokens) <= 6:
         return True
-    if len(s.tokens) > 2 and any(
-        token == "enjoy" and s.tokens[at - 1] == "," and len(s.tokens) - at <= 5
-        for at, token in enumerate(s.tokens)
+    if "enjoy" in s.tokens and any(
+        pair == (",", "enjoy") and len(s.tokens) - at <= 6
+        for at, pair in enumerate(pairwise(s.tokens))
     ):
         return True
     wished = [w for w in s.at("wish") if not (s.near("negation", w, 3) or awaited(s, w))]
