@@ -23,6 +23,7 @@ def check(folder: str, tasks: int, say: Callable[[str], None]) -> bool:
         raise InvalidConfiguration(f"{folder!r} is one of ConvGym's own domains; give a folder")
     say(f"{desk.domain}: {len(desk.actions)} acts, {len(desk.layout)} cells\n")
     say(desk.policy_document(desk.task("train", 0)) + "\n")
+    _say_words(desk, say)
     say(HEAD)
     faults = []
     for split in desk.splits:
@@ -32,11 +33,22 @@ def check(folder: str, tasks: int, say: Callable[[str], None]) -> bool:
             faults.append(f"{split}: the oracle fails {found.tasks - found.ladder[-1].successes}")
         if found.highest_floor.upper > LIMIT and found.highest_floor.successes:
             faults.append(f"{split}: {found.highest_floor.agent} succeeds without listening")
-    unread = desk.unread()
-    if unread:
-        say("\nNot read back as what it means; widen the cues, or say it in other words:")
-    for name, wording, read in unread:
-        say(f"  {name}: {wording!r} is read as {read or 'nothing'}")
     for fault in faults:
         say(f"FAULT  {fault}")
     return not faults
+
+
+def _say_words(desk: FolderDesk, say: Callable[[str], None]) -> None:
+    """What there is to say of a folder's words; quick, so it comes before the agents play."""
+    made, complaints, unread = desk.made_words(), desk.complaints(), desk.unread()
+    if made:
+        say(f"Words made from names, for want of any in phrases.toml: {', '.join(made)}\n")
+    for sentence in complaints:
+        say(f"  cues: {sentence}")
+    if unread:
+        say("Not read back as what it means; widen the cues, or say it in other words:")
+    else:
+        say("All of the agent's wordings are read back as what they mean.")
+    for name, wording, read in unread:
+        say(f"  {name}: {wording!r} is read as {read or 'nothing'}")
+    say("")

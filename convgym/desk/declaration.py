@@ -24,6 +24,8 @@ WORDS = "text"
 """A detail that is a text of the customer's own instead of a word of a list."""
 ACCOUNT = ""
 """The kind of what concerns the account itself."""
+ORDER = "- Of the rules below that fit a request, the first decides what becomes of it and why."
+"""What every policy document says of its own order, without which a reason would be a guess."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,4 +176,4 @@ class Declaration:
         absent = {w.name for w in self.workflows} - {w.name for w in self.workflows_for(split)}
         absent |= {term for w in self.workflows if w.name in absent for term in w.terms}
         rules = (rule for rule in self.rules_for(split).rules if rule.on not in absent)
-        return f"{self.role}\n{RuleSet(tuple(rules)).document(wording)}"
+        return f"{self.role}\n{ORDER}\n{RuleSet(tuple(rules)).document(wording)}"

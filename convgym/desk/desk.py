@@ -129,6 +129,14 @@ class ServiceDesk:
         """The reason that a refusal in words stands for."""
         return reason
 
+    def sounds_done(self, case: Case, reason: str) -> bool:
+        """Whether a refusal for this reason, after the deed, may only tell that it was done."""
+        return True
+
+    def left_standing(self, case: Case, said: Sequence[Any]) -> Sequence[Any]:
+        """The acts and claims of a reply without those that others of it explain."""
+        return said
+
     def write_meant(self, case: Case, workflow: str, named: str) -> str:
         """The change that a question for a yes, a report or a promise in words speaks of."""
         return workflow
@@ -367,7 +375,7 @@ class ServiceDesk:
             belief[cell] = 0
         for slot in range(2, len(v.slots)):
             desk.heard[slot] = 0
-        desk.asked_to_confirm, desk.decided_right = (-1, -1), False
+        desk.asked_to_confirm, desk.decided_right, desk.told = (-1, -1), False, 0
         desk.at += 1
 
     # -- verdict -----------------------------------------------------------------------------------
@@ -414,7 +422,7 @@ class ServiceDesk:
     def _evidence(self, case: Case) -> Evidence:
         """What there is to show for the request the episode is at."""
         v, belief, desk = self.v, case.belief, case.desk
-        request, decision = case.request, case.request.decision
+        decision = case.request.decision
         if decision.reason == "unverified":
             authenticated = read = belief[v.failures] >= 2
         else:
@@ -423,21 +431,36 @@ class ServiceDesk:
         reasons = sum(belief[cell] for cell in v.denied)
         if decision.effect == REFUSE:
             # Naming every reason there is, the right one among them, is no reason; nor is
-            # offering everything an offer.
-            decided = desk.decided_right and reasons == 1
+            # offering everything an offer. Others that hold as well may be named beside it.
+            decided = desk.decided_right and not self._named_falsely(case)
             its_offer = sum(belief[cell] for cell in v.offered) == bool(decision.alternative)
             told = self._took_refusal(case) and its_offer
         elif decision.effect == TRANSFER:
             decided = desk.transferred and desk.decided_right
             told = not reasons
         elif case.workflow.facts:
-            place = max(request.pointer, 0)
-            told_facts = [belief[v.told_fact[fact][place]] for fact in case.workflow.facts]
+            told_facts = [desk.told >> v.told.index(fact) & 1 for fact in case.workflow.facts]
             decided, told = any(told_facts), all(told_facts) and not reasons
         else:
             # Who refuses first, to see whether the customer puts up with it, has not decided.
             decided, told = desk.decided_right, bool(belief[v.told_done]) and not reasons
         return Evidence(bool(authenticated), bool(read), bool(decided), bool(told), True)
+
+    def _named_falsely(self, case: Case) -> bool:
+        """Whether a reason was named that does not hold for what is asked."""
+        d, request = self.declaration, case.request
+        named = {d.reasons[i] for i, cell in enumerate(self.v.denied) if case.belief[cell]}
+        if named <= {request.decision.reason}:
+            return False
+        rules, parameters = d.rules_for(case.episode.task.split), case.desk.parameters
+        facts = {**self._tasks.facts(case.workflow.kind, request.row, case.episode.task.account)}
+        facts |= {name: request.detail for name in case.workflow.details}
+        hold = {
+            rule.decision.reason
+            for rule in rules.deciding(case.workflow.name)
+            if rule.effect == REFUSE and rules.fires(rule.code, facts, parameters)
+        }
+        return not named <= {request.decision.reason, *hold}
 
     @staticmethod
     def _took_refusal(case: Case) -> bool:

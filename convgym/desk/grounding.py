@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from convgym.desk.declaration import ACCOUNT, Declaration
+from convgym.desk.declaration import ACCOUNT, Declaration, Workflow
 from convgym.desk.state import Case
 from convgym.desk.tools import RIGHT, STATED_WRONG, UNSTATED
 from convgym.desk.vocabulary import (
@@ -116,7 +116,8 @@ def understand(text: str, read_speech: Callable[[str], Sequence[Any]]) -> AgentT
 
 def ground_speech(desk: ServiceDesk, case: Case, said: Sequence[Any]) -> list[Said]:
     """Acts of speech with their claims held against what the desk has read by now."""
-    grounded = [act if isinstance(act, Said) else _ground(desk, case, *act) for act in said]
+    claims = desk.left_standing(case, said)
+    grounded = [act if isinstance(act, Said) else _ground(desk, case, *act) for act in claims]
     heard = list(dict.fromkeys(act for act in grounded if act is not None))
     return heard or [Said(acts.UNCLEAR)] * bool(said)
 
@@ -149,7 +150,7 @@ def ground_call(desk: ServiceDesk, episode: Episode, raw: RawCall) -> Call | str
             pointer = _pointer(desk, case, workflow.kind, named) if workflow.kind else -1
             detail = 0
             for name in reversed(workflow.details):
-                detail = _detail(desk, case, name, arguments[name])
+                detail = _detail(desk, case, workflow, name, arguments[name])
             return Call(WRITE, i, pointer, detail)
     ends = {"transfer_to_human": TRANSFER_TO_HUMAN, "end_conversation": END_CONVERSATION}
     return Call(ends[raw.name])
@@ -169,13 +170,20 @@ def _secret(desk: ServiceDesk, case: Case, tried: str) -> int:
     return STATED_WRONG if tried and tried == stated else UNSTATED
 
 
-def _detail(desk: ServiceDesk, case: Case, name: str, said: str) -> int:
-    """Which word it is; 1 where a text is what the customer wants."""
+def _detail(desk: ServiceDesk, case: Case, workflow: Workflow, name: str, said: str) -> int:
+    """Which word it is; 1 where a text is what the customer wants, to its last word."""
     words = desk.declaration.details[name]
     if words:
         return words.index(said)
-    request = case.request
-    return int(desk.records.agrees(case.workflow.kind, request.row, name, said))
+    kind, row = case.workflow.kind, case.request.row
+    if workflow.name != case.workflow.name or not desk.records.agrees(kind, row, name, said):
+        return 0
+    return int(_last_word(said) == _last_word(desk.records.text(kind, row, name)))
+
+
+def _last_word(text: str) -> str:
+    words = "".join(c if c.isalnum() else " " for c in text.casefold()).split()
+    return words[-1] if words else ""
 
 
 def _pointer(desk: ServiceDesk, case: Case, kind: str, named: str) -> int:
@@ -221,7 +229,7 @@ def _ground(
     if act == "deny":
         return _ground_denial(desk, case, slot, named)
     if act == "offer" and slot in d.offers:
-        return Said(acts.OFFER, d.offers.index(slot))
+        return _ground_offer(case, slot)
     if act == "done" and slot in v.writes:
         return _ground_report(desk, case, slot, value, named)
     return None
@@ -245,9 +253,20 @@ def _ground_denial(desk: ServiceDesk, case: Case, slot: str, named: str) -> Said
     reason = desk.reason_meant(case, slot)
     if reason not in desk.v.reason_number:
         return None
-    if case.belief[desk.v.wrote]:
+    if not case.belief[desk.v.can_deny[desk.v.reason_number[reason]]]:
+        if any(reason == one.decision.reason for one in case.earlier):
+            return Said(acts.CHAT)  # why an earlier request was refused, said once more
+    if case.belief[desk.v.wrote] and desk.sounds_done(case, reason):
         return None  # what has been done is not refused: "it is off and will not be sent"
     return Said(acts.DENY, desk.v.reason_number[reason])
+
+
+def _ground_offer(case: Case, offer: str) -> Said:
+    number = case.v.declaration.offers.index(offer)
+    if not case.belief[case.v.can_offer[number]]:
+        if any(offer == one.decision.alternative for one in case.earlier):
+            return Said(acts.CHAT)  # what was offered for an earlier request
+    return Said(acts.OFFER, number)
 
 
 def _ground_report(desk: ServiceDesk, case: Case, slot: str, value: str, named: str) -> Said:
@@ -258,6 +277,8 @@ def _ground_report(desk: ServiceDesk, case: Case, slot: str, value: str, named: 
     if meant is not None:
         written = [written[pointer] for pointer in meant]
     true = any(written) and desk.agrees_with_report(case, slot, value)
+    if true and slot in case.earlier_names:
+        return Said(acts.CHAT)  # what was done for an earlier request, said once more
     return Said(acts.REPORT_DONE, claim=acts.KNOWN if true else acts.FALSE)
 
 
@@ -310,7 +331,8 @@ def _record_meant(desk: ServiceDesk, case: Case, kind: str, named: str) -> int:
 def _ground_told(desk: ServiceDesk, case: Case, slot: str, value: str, named: str) -> Said:
     d, told = desk.declaration, desk.v.told.index(slot)
     if slot in d.terms:
-        return desk.term_told(case, told, value)
+        said = desk.term_told(case, told, value)
+        return Said(acts.CHAT) if _was_due(case, slot, said) else said
     kind = d.facts[slot]
     pointer = _record_meant(desk, case, kind, named)
     if pointer < 0 or not case.belief[desk.v.of[kind].read[pointer]]:
@@ -318,3 +340,14 @@ def _ground_told(desk: ServiceDesk, case: Case, slot: str, value: str, named: st
     row = case.desk.account * d.kind[kind].each + pointer
     true = desk.records.agrees(kind, row, slot, value)
     return Said(acts.TELL, told, pointer, claim=acts.TRUE if true else acts.FALSE)
+
+
+def _was_due(case: Case, term: str, said: Said) -> bool:
+    """Whether it is a term of an earlier request, told once more, rightly."""
+    if term in case.workflow.terms or said.claim == acts.FALSE:
+        return False
+    for request, name in zip(case.earlier, case.earlier_names, strict=True):
+        terms = case.v.declaration.workflow[name].terms
+        if term in terms and request.terms:
+            return said.value == (request.terms[terms.index(term)] > 0)
+    return False

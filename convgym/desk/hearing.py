@@ -63,17 +63,19 @@ def _hear_fact(case: Case, act: Said) -> Heard:
     if not _weigh_claim(case, name, act.claim) or act.claim == acts.FALSE:
         return Heard(acts.TELL, act.argument, act.pointer, acts.DOUBTFUL)
     case.belief[case.v.told_fact[name][max(act.pointer, 0)]] = 1
-    meant = case.is_meant(case.v.declaration.facts[name], act.pointer)
-    if not meant:
-        case.violate("told_of_another_record")
-    return Heard(
-        acts.TELL, act.argument, act.pointer, acts.FINE if meant else acts.OTHER_OBJECT
-    )
+    kind = case.v.declaration.facts[name]
+    if case.is_meant(kind, act.pointer):
+        case.desk.told |= 1 << act.argument
+        return Heard(acts.TELL, act.argument, act.pointer)
+    if name not in case.workflow.facts and case.was_meant(kind, act.pointer):
+        return Heard(acts.CHAT)  # told once more, of what the customer came for before
+    case.violate("told_of_another_record")
+    return Heard(acts.TELL, act.argument, act.pointer, acts.OTHER_OBJECT)
 
 
 def _hear_term(case: Case, act: Said) -> Heard:
     name, claim = case.v.told[act.argument], act.claim
-    if name not in case.workflow.terms or not (case.read and case.heard_details):
+    if name not in case.workflow.terms or not (case.read and case.heard_for(name)):
         claim = acts.UNSUPPORTED
     elif claim == acts.KNOWN:
         due = case.request.terms[case.workflow.terms.index(name)] > 0 if case.request.terms else 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date, timedelta
-from functools import cached_property
+from functools import cache, cached_property
 from math import gcd
 from typing import Any
 
@@ -22,7 +22,8 @@ from convgym.desk.declaration import ACCOUNT, Declaration
 from convgym.engine import keys
 from convgym.engine.tasks import split_key
 from convgym.errors import InvalidConfiguration
-from convgym.language.figures import MONTHS
+from convgym.language.figures import MONTHS, as_sum, figures, sums_written_out, written_out
+from convgym.language.understanding import Lexicon
 
 TODAY = date(2026, 3, 16)
 _FIRST = (
@@ -234,8 +235,9 @@ class DeclaredRecords:
         }
 
     def agrees(self, kind: str, row: int, field: str, said: str) -> bool:
-        """See `Records.agrees`."""
-        return _plain(said) == _plain(self.text(kind, row, field))
+        """See `Records.agrees`; a figure may be written in any way: "12" agrees with "$12.00"."""
+        text = self.text(kind, row, field)
+        return _plain(said) == _plain(text) or _figure(said) == _figure(text) != ""
 
     def same_label(self, kind: str, row: int, other: int) -> bool:
         """See `Records.same_label`."""
@@ -249,3 +251,25 @@ class DeclaredRecords:
 
 def _plain(text: str) -> list[str]:
     return "".join(c if c.isalnum() else " " for c in text.lower()).split()
+
+
+def figures_of(text: str) -> tuple[str, ...]:
+    """All figures in a text as a reader of replies takes them: "$12.00 by 5 May": "12", "5 May"."""
+    return tuple(
+        as_sum(figure.value)
+        for sentence in _sentences().read(written_out(sums_written_out(text)))
+        for figure in figures(sentence.tokens)
+    )
+
+
+def _figure(text: str) -> str:
+    """The figure that a text is, written in one way; empty where it is none, or more than one."""
+    tokens = sums_written_out(text).lower().split()
+    found = figures(tokens)
+    whole = len(found) == 1 and (found[0].start, found[0].end) == (0, len(tokens))
+    return as_sum(found[0].value) if whole else ""
+
+
+@cache
+def _sentences() -> Lexicon:
+    return Lexicon({})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from convgym.desk.declaration import ACCOUNT, Workflow
@@ -28,6 +29,7 @@ class DeskState:
         "heard",
         "parameters",
         "settled",
+        "told",
         "transferred",
     )
 
@@ -38,6 +40,7 @@ class DeskState:
         self.heard = [0] * slots  # per slot: 0 nothing, 1 right, 2 wrong
         self.asked_to_confirm = (-1, -1)  # write and pointer of the last proper question
         self.decided_right = False
+        self.told = 0  # bit per fact: told of this request's record, since it was raised
         self.transferred = False
         self.faults = faults  # failures of the faulty tool still to come
         self.settled: list[Evidence] = []  # of the requests before this one
@@ -77,7 +80,8 @@ class Case:
     def read(self) -> bool:
         """The record that the customer means was read, and the customer has said which it is.
 
-        Who reads all records without asking knows no more than before.
+        A yes to a question that names it says so too. Who reads all records without asking knows
+        no more than before.
         """
         if not self.own_account:
             return False
@@ -85,12 +89,21 @@ class Case:
             return bool(self.belief[self.v.found])
         cells, k = self.v.of[self.workflow.kind], self.request.pointer
         named = self.belief[cells.id_matches[k]] or self.belief[cells.label_matches[k]]
-        return bool(named and self.belief[cells.read[k]])
+        return bool((named or self.has_yes) and self.belief[cells.read[k]])
 
     @property
-    def heard_details(self) -> bool:
-        """Whether all that has to be said for the request was said."""
-        return all(self.belief[self.v.heard_detail[name]] for name in self.workflow.details)
+    def has_yes(self) -> bool:
+        """Whether the customer has said yes to the change that it asks for."""
+        if not self.workflow.tool:
+            return False
+        cells = self.v.confirmed[self.v.writes.index(self.workflow.name)]
+        return bool(self.belief[cells[max(self.request.pointer, 0)]])
+
+    def heard_for(self, term: str) -> bool:
+        """Whether all was said of the request that a term depends on."""
+        asked = {one.field for rule in self.v.declaration.rules.of_term(term) for one in rule.when}
+        details = asked.intersection(self.workflow.details)
+        return all(self.belief[self.v.heard_detail[name]] for name in details)
 
     @property
     def factors(self) -> int:
@@ -111,6 +124,25 @@ class Case:
         """Whether a record in view is the one that the customer means."""
         same = kind == self.workflow.kind and pointer == self.request.pointer
         return same and self.own_account
+
+    @property
+    def earlier(self) -> Sequence[Request]:
+        """The requests that were settled before this one."""
+        requests: Sequence[Request] = self.episode.task.requests
+        return requests[: self.desk.at]
+
+    @property
+    def earlier_names(self) -> tuple[str, ...]:
+        """Names of the workflows of the earlier requests, in their order."""
+        return tuple(self.v.declaration.names[one.workflow] for one in self.earlier)
+
+    def was_meant(self, kind: str, pointer: int) -> bool:
+        """Whether a record in view is one that an earlier request was about."""
+        workflow = self.v.declaration.workflow
+        return self.own_account and any(
+            kind == workflow[name].kind and pointer == one.pointer
+            for one, name in zip(self.earlier, self.earlier_names, strict=True)
+        )
 
     def violate(self, code: str) -> None:
         """Mark a broken obligation; the first time it goes into the ledger."""

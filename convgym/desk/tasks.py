@@ -13,7 +13,7 @@ out: `test_primitive` asks for a workflow, `test_compositional` for two workflow
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgym.desk.declaration import ACCOUNT, Declaration, Workflow
+from convgym.desk.plans import Plan
 from convgym.desk.world import Records
 from convgym.engine import keys
 from convgym.engine.rules import ALLOW, REFUSE, TRANSFER, Decision, Rule
@@ -32,16 +33,11 @@ from convgym.errors import InvalidConfiguration
 KNOWS_ID, KNOWS_LABEL, LOOKS_UP, KNOWS_VAGUELY, MISTAKEN = range(5)
 KNOWLEDGES = ("number", "item", "looks up", "vague", "mistaken")
 _KNOWLEDGES = (KNOWS_ID,) * 3 + (KNOWS_LABEL,) * 2 + (LOOKS_UP, KNOWS_VAGUELY, MISTAKEN)
-_COUNTS = {"": (55, 85, 100), "test_compositional": (0, 70, 100)}
-"""Percent of tasks with at most one, two, three requests."""
-_GRANTED = 73
-"""Percent of first requests that are granted, where rules can refuse them at all."""
 _LATER_GRANTED = 80
-_GRANTED_BESIDE_NEW, _NEW = 45, 40
-"""Percent of first requests of `test_policy` that are granted, and that a held-out rule decides."""
 _FAULTY = 15
 """Percent of tasks in which a tool fails at first."""
 _MOST_FAULTS = 2
+_NOT_ASKED = -2
 
 # Numbers of a task's draws; those of the i-th request are moved by i × _STRIDE.
 _WORKFLOW, _OUTCOME, _ROW, _VALUES, _KNOWLEDGE, _DETAIL, _EFFECT = range(7)
@@ -53,9 +49,6 @@ _KNOWLEDGE_POINTS = np.array([0, 1, 1, 2, 2])
 _EFFECT_POINTS = {ALLOW: 0, REFUSE: 3, TRANSFER: 1}
 _REQUEST_POINTS = 3
 _FAULT_POINTS = 1
-
-_ACCOUNTS = {"train": (0, 6), "validation": (6, 8)}
-"""Tenths of the accounts that a split's tasks are about; all tests share the last two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +94,14 @@ class Task:
 class Fits:
     """On which records, under which parameters, each rule decides one workflow."""
 
-    def __init__(self, d: Declaration, records: Records, workflow: Workflow, split: str) -> None:
+    def __init__(
+        self,
+        d: Declaration,
+        records: Records,
+        workflow: Workflow,
+        split: str,
+        among: NDArray[np.bool_] | None = None,
+    ) -> None:
         rules = d.rules_for(split)
         self.rules: tuple[Rule, ...] = rules.deciding(workflow.name)
         used = {one.operand for rule in self.rules for one in rule.when}
@@ -130,7 +130,9 @@ class Fits:
         self.decided: NDArray[np.int8] = np.broadcast_to(
             decided, (len(rows), len(self.values))
         ).astype(np.int8)
-        """The rule that decides, -1 for none.  (rows, ways)"""
+        """The rule that decides, -1 for none, -2 where nobody asks for it.  (rows, ways)"""
+        if among is not None:
+            self.decided[~among] = _NOT_ASKED
         self.effects = {
             effect: np.isin(self.decided, self._numbers(effect)).any(axis=1)
             for effect in (ALLOW, REFUSE, TRANSFER)
@@ -148,7 +150,7 @@ class Fits:
     def with_effect(self, effect: str, row: int) -> list[int]:
         """Rules that can decide `row` with this effect."""
         found = np.unique(self.decided[row]).tolist()
-        return [outcome for outcome in found if self.effect(outcome) == effect]
+        return [one for one in found if one != _NOT_ASKED and self.effect(one) == effect]
 
     @lru_cache(maxsize=4096)  # noqa: B019 (lives as long as its desk, which is shared)
     def rows(self, outcome: int, low: int, high: int) -> NDArray[np.int64]:
@@ -167,12 +169,24 @@ def tenths(accounts: int) -> NDArray[np.int64]:
 
 
 class Tasks:
-    """All tasks of one desk."""
+    """All tasks of one desk.
 
-    def __init__(self, declaration: Declaration, records: Records) -> None:
+    `among` says by workflow on which rows anybody would ask for it, where that is not all; and
+    `depends` on which detail of a request a field rests that the rules weigh: before the customer
+    has said it, nobody knows which of the shown values counts.
+    """
+
+    def __init__(
+        self,
+        declaration: Declaration,
+        records: Records,
+        among: Mapping[str, NDArray[np.bool_]] | None = None,
+        depends: Mapping[str, str] | None = None,
+    ) -> None:
         self.declaration, self.records = declaration, records
+        self.among, self.depends = among or {}, depends or {}
         self._fits: dict[tuple[str, bool], Fits] = {}
-        self._plans: dict[str, _Plan] = {}
+        self._plans: dict[str, Plan] = {}
         self.draw = lru_cache(maxsize=65536)(self._draw)
         self.table = lru_cache(maxsize=16)(self._table)
         self.facts = lru_cache(maxsize=65536)(self._facts)
@@ -209,14 +223,15 @@ class Tasks:
         """Where each rule can decide `workflow` in a split; worked out once."""
         key = (workflow.name, split == "test_policy")
         if key not in self._fits:
-            self._fits[key] = Fits(self.declaration, self.records, workflow, split)
+            among = self.among.get(workflow.name)
+            self._fits[key] = Fits(self.declaration, self.records, workflow, split, among)
         return self._fits[key]
 
     def each(self, workflow: Workflow) -> int:
         """How many records of the workflow's kind an account has."""
         return self.declaration.kind[workflow.kind].each if workflow.kind else 1
 
-    def plan(self, split: str) -> _Plan:
+    def plan(self, split: str) -> Plan:
         """What first requests of a split may be, with their weights."""
         if split not in self._plans:
             if split not in self.splits:
@@ -225,7 +240,7 @@ class Tasks:
                     f"since it declares nothing that is held out there; it has "
                     f"{', '.join(self.splits)}"
                 )
-            self._plans[split] = _Plan(self, split)
+            self._plans[split] = Plan(self, split)
         return self._plans[split]
 
     # -- one task ----------------------------------------------------------------------------------
@@ -251,7 +266,7 @@ class Tasks:
         count = 1 if impostor or transfer else plan.count(pick(_COUNT, 100))
         used = [first]
         for place in range(1, count):
-            later = self._later(split, used, account, pick, place, place == count - 1)
+            later = self._later(split, used, requests, pick, place, place == count - 1)
             if later is None:
                 break
             workflow, row, outcome = later
@@ -293,21 +308,32 @@ class Tasks:
         self,
         split: str,
         used: Sequence[Workflow],
-        account: int,
+        requests: Sequence[Request],
         pick: Any,
         place: int,
         last: bool,
     ) -> tuple[Workflow, int, int] | None:
-        """A further request on a record of the same account; None where nothing is left."""
+        """A further request on a record of the same account; None where nothing is left.
+
+        What was changed at the customer's wish, such as an order that was cancelled, is spoken of
+        again only where nothing else is left.
+        """
+        account = requests[0].row // self.each(used[0])
+        changed = {
+            (workflow.kind, request.row)
+            for workflow, request in zip(used, requests, strict=True)
+            if workflow.kind and workflow.tool and request.decision.effect == ALLOW
+        }
         drawn = ALLOW if pick(_EFFECT + place * _STRIDE, 100) < _LATER_GRANTED else REFUSE
         effects = dict.fromkeys((drawn, ALLOW, REFUSE, *((TRANSFER,) if last else ())))
         allowed = self._partners(split, used)
-        for effect in effects:
+        for apart, effect in product((changed, ()), effects):
             open_to: list[tuple[Workflow, list[int]]] = []
             for workflow in allowed:
                 each = self.each(workflow)
                 can: NDArray[np.bool_] = np.asarray(self.fits(workflow, split).effects[effect])
-                rows = [r for r in range(account * each, (account + 1) * each) if can[r]]
+                every = range(account * each, (account + 1) * each)
+                rows = [r for r in every if can[r] and (workflow.kind, r) not in apart]
                 if rows:
                     open_to.append((workflow, rows))
             if open_to:
@@ -448,6 +474,12 @@ class Tasks:
         """Acts from the reading to the end of a request."""
         rules = self.declaration.rules.deciding(workflow.name)
         weighed = {one.field for rule in rules for one in rule.when}
+        weighed |= {
+            self.depends[one.field]
+            for rule in rules
+            for one in rule.when
+            if one.field in self.depends and rule.decision.reason == request.decision.reason
+        }
         details = len(workflow.details)
         effect, steps = request.decision.effect, 1
         if effect == REFUSE:
@@ -496,83 +528,3 @@ class Tasks:
         points += _KNOWLEDGE_POINTS[knowledge] + _REQUEST_POINTS * (counts - 1)
         points += _FAULT_POINTS * (pick(_FAULT, 100) < _FAULTY)
         return TaskTable(first, points)
-
-
-class _Plan:
-    """What the first request of a split's tasks may be."""
-
-    def __init__(self, tasks: Tasks, split: str) -> None:
-        d = tasks.declaration
-        self.accounts = _ACCOUNTS.get(split, (8, 10))
-        self.counts = np.array(_COUNTS.get(split, _COUNTS[""]))
-        held_out = split in ("test_primitive", "test_policy", "test_compositional")
-        self.impostors = 0 if held_out else d.impostors
-        self.workflows = [w for w in d.workflows_for(split) if self._begins(tasks, w, split)]
-        self.cumulative = np.cumsum([workflow.weight for workflow in self.workflows])
-        self.total = int(self.cumulative[-1])
-        self._numbers = np.array([d.names.index(workflow.name) for workflow in self.workflows])
-        self.outcomes: dict[int, tuple[NDArray[np.int64], list[int]]] = {}
-        for number, workflow in zip(self._numbers, self.workflows, strict=True):
-            self.outcomes[int(number)] = self._outcomes(tasks, workflow, split)
-        self._of = {workflow.name: int(n) for n, workflow in zip(
-            self._numbers, self.workflows, strict=True
-        )}
-
-    @staticmethod
-    def _begins(tasks: Tasks, workflow: Workflow, split: str) -> bool:
-        if split == "test_primitive":
-            return workflow.held_out
-        if split == "test_policy":
-            rules = tasks.declaration.rules.deciding(workflow.name)
-            return any(rule.held_out for rule in rules)
-        if split == "test_compositional":
-            return any(workflow.name == one for one, _ in tasks.held_out_pairs)
-        return True
-
-    def _outcomes(
-        self, tasks: Tasks, workflow: Workflow, split: str
-    ) -> tuple[NDArray[np.int64], list[int]]:
-        """Cumulative weights out of 10,000, and the rules they stand for; -1 grants."""
-        fits = tasks.fits(workflow, split)
-        possible = [
-            outcome
-            for outcome in range(-1, len(fits.rules))
-            if len(fits.rows(outcome, *self.accounts))
-        ]
-        if split == "test_compositional":
-            possible = [o for o in possible if fits.effect(o) != TRANSFER]
-        if not possible:
-            raise InvalidConfiguration(
-                f"no record lets a request for {workflow.name!r} be granted or refused in the "
-                f"split {split!r}; widen the ranges of its fields, or the values of its parameters"
-            )
-        granted, share = -1 in possible, _GRANTED * 100
-        new = [o for o in possible if o >= 0 and fits.rules[o].held_out]
-        others = [o for o in possible if o >= 0 and o not in new]
-        if new:
-            share = _GRANTED_BESIDE_NEW * 100
-        possible = [-1] * granted + others + new
-        left = 10_000 - share * granted
-        of_new = _NEW * 100 if new and (others or granted) else left * bool(new)
-        weights = [share] * granted
-        weights += [(left - of_new) // len(others)] * len(others) if others else []
-        weights += [of_new // len(new)] * len(new) if new else []
-        weights[-1] += 10_000 - sum(weights)
-        return np.cumsum(weights), possible
-
-    def first(self, drawn: int) -> Workflow:
-        """The workflow of the first request."""
-        return self.workflows[int(np.searchsorted(self.cumulative, drawn, side="right"))]
-
-    def number_of(self, drawn: NDArray[np.int64]) -> NDArray[np.int64]:
-        """`first`, as numbers, for many draws at once."""
-        return self._numbers[np.searchsorted(self.cumulative, drawn, side="right")]
-
-    def outcome(self, workflow: Workflow, drawn: int) -> int:
-        """The rule that decides it."""
-        cumulative, outcomes = self.outcomes[self._of[workflow.name]]
-        return outcomes[int(np.searchsorted(cumulative, drawn, side="right"))]
-
-    def count(self, drawn: int) -> int:
-        """How many requests a task has."""
-        return 1 + int(np.searchsorted(self.counts, drawn, side="right"))

@@ -205,7 +205,14 @@ class Tools:
             if pointer >= 0 and not belief[v.of[workflow.kind].read[pointer]]:
                 continue
             row = row_of(v, desk.account, workflow.kind, pointer)
-            facts = self.tasks.facts(workflow.kind, row, desk.account) | desk.parameters | heard
+            shown = self.tasks.facts(workflow.kind, row, desk.account)
+            facts = {
+                field: value
+                for field, value in shown.items()
+                if self.tasks.depends.get(field, "") not in workflow.details
+                or self.tasks.depends[field] in heard
+            }
+            facts |= desk.parameters | heard
             for cell, rule in zip(v.findings[workflow.name][place], all_rules, strict=True):
                 known = all(one.field in facts for one in rule.when)
                 belief[cell] = (
