@@ -1,13 +1,16 @@
 """How well free text is understood: wordings, whole conversations, attacks, hostile strings.
 
-    python scripts/measure_understanding.py [--tasks 300] [--data tests/data] [--hostile 10000]
+    python scripts/measure_understanding.py [--domain customer-service] [--tasks 300]
+                                            [--data tests/data] [--hostile 10000]
 
     wordings      share of a bank's wordings read as the act they were written for, and no other
     same diff     same policy and seeds, once in acts and once in words: the share of tasks that
-    same success  end with the same changes to the shop, and with the same success
+    same success  end with the same changes to the records, and with the same success
     attacks       replies that must change nothing: every number in that line should be 0
-    hostile       odd strings through sanitize() and understand(): how long the longest took
+    hostile       odd strings, understood, heard and run: how long the longest took
 
+Other domains, folders among them, are measured by the conversations and by hostile strings; banks
+of foreign styles, attacks and single wordings are there for customer service alone.
 Labelled replies are measured by `eval_understanding.py`.
 """
 
@@ -16,7 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -24,105 +26,55 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+from eval_understanding import misread, spoken_keys
 
 import convgym  # noqa: F401  registers the environments
-from convgym.domains.customer_service.desk import CustomerServiceDesk
-from convgym.domains.customer_service.grounding import ground_call, ground_speech
-from convgym.domains.customer_service.rules import DENIALS, OFFERS
-from convgym.domains.customer_service.understanding import LATE, lexicon, read_speech
-from convgym.domains.customer_service.vocabulary import SLOTS, WRITES
-from convgym.domains.customer_service.wording import agent_banks
+from convgym.desk.state import Case
+from convgym.domains.catalogue import DOMAINS, domain_called
+from convgym.domains.customer_service.understanding import lexicon
 from convgym.engine.keys import child
 from convgym.evaluation.intervals import wilson
 from convgym.evaluation.rollout import play
 from convgym.language.phrases import PhraseBank, read_banks
 from convgym.policies.rendered import RenderedPolicy
-from convgym.policies.scripted import OraclePolicy, PlannerPolicy
+from convgym.policies.roster import ladder
 from convgym.spaces import sanitize
 
+__all__ = ["misread"]
+
 DATA = Path(__file__).parents[1] / "tests" / "data"
-ENVIRONMENT = "ConvGym/CustomerService-v0"
+SHOP = "customer-service"
+IDS = {
+    SHOP: "ConvGym/CustomerService-v0",
+    "sales": "ConvGym/Sales-v0",
+    "technical-support": "ConvGym/TechnicalSupport-v0",
+}
 LONGEST_REPLY = 4096
+FOREIGN = ("development_phrases.toml", "foreign_styles.toml")
+ATTACKS = ("attacks.jsonl", "attacks_breadth.jsonl")
 Shares = dict[str, tuple[int, int]]
 
-# -- wordings --------------------------------------------------------------------------------------
 
-VALUES = {
-    "order": "W48213",
-    "item": "wireless headphones",
-    "status": "shipped",
-    "date": "14 March",
-    "fee": "15",
-    "days": "30",
-    "address": "7 Harbour View, Exeter",
-}
-"""What the placeholders of a wording are filled with."""
-_EXPECTED = {
-    "inform_status": "inform(status=shipped)",
-    "inform_eta_coming": "inform(eta=14 March)",
-    "inform_eta_delivered": "inform(eta=14 March)",
-    "inform_fee_charged": "inform(fee=15)",
-    "inform_fee_waived": "inform(fee=0)",
-    "inform_channel_original": "inform(channel=original)",
-    "inform_channel_credit": "inform(channel=credit)",
-    "ask_intent": "ask_intent",
-}
-_IMPLIED = {  # what a wording may say beside its act: the ground of a refusal, a repeated one
-    "inform_eta_delivered": "inform(status=delivered)",
-    "deny_not_cancellable": "inform(status=shipped)",
-    "deny_already_shipped": "inform(status=shipped)",
-    "deny_not_delivered": "inform(status=shipped)",
-    "deny_outside_window": "inform(status=delivered)",
-    "offer_store_credit": "deny(outside_window)",
-}
-KEYS = (
-    "greet", "ask_intent", *(f"ask_{slot}" for slot in (*SLOTS, "more")),
-    "inform_status", "inform_eta_coming", "inform_eta_delivered", "inform_fee_charged",
-    "inform_fee_waived", "inform_channel_original", "inform_channel_credit",
-    *(f"confirm_{write}" for write in WRITES), *(f"deny_{reason}" for reason in DENIALS),
-    *(f"offer_{offer}" for offer in OFFERS), *(f"done_{write}" for write in WRITES),
-    "apologise", "close",
-)  # fmt: skip
-"""What is spoken; a bank also holds the thoughts of tool calls."""
-_TOO_LATE = ("deny_not_cancellable", "deny_already_shipped")
-_WEIGHTY = ("inform", "confirm", "done", "deny", "offer", "close")
-"""Acts that do harm where nobody meant them; a greeting too many does none."""
-
-
-def expected(key: str) -> str:
-    """The label of the act that a wording stands for: `deny(final_sale)`."""
-    if key in _EXPECTED:
-        return _EXPECTED[key]
-    act, _, slot = key.partition("_")
-    return f"{act}({slot})" if slot else act
-
-
-def misread(bank: PhraseBank) -> Iterator[tuple[str, str, set[str]]]:
-    """Key, text and labels read of each wording that is not read as what it is."""
-    for key in KEYS:
-        for phrase in bank.variants(key):
-            text = re.sub(r"\{(\w+)\}", lambda match: VALUES[match.group(1)], phrase)
-            read = {str(claim) for claim in read_speech(text)}
-            if key in _TOO_LATE and f"deny({LATE})" in read:
-                # Too late for what, the conversation tells: the customer asked for one of them.
-                read = read - {f"deny({LATE})"} | {expected(key)}
-            extra = {x for x in read if x.startswith(_WEIGHTY)}
-            extra -= {expected(key), _IMPLIED.get(key, "")}
-            if expected(key) not in read or extra:
-                yield key, text, read
+def environment(domain: str, **keywords: Any) -> gym.Env[Any, Any]:
+    """An environment of a domain by its name, or by the folder that declares it."""
+    if domain in IDS:
+        return gym.make(IDS[domain], **keywords)
+    return gym.make("ConvGym/OwnDomain-v0", folder=domain, **keywords)
 
 
 def size(bank: PhraseBank) -> int:
     """Wordings of a bank that are spoken."""
-    return sum(len(bank.variants(key)) for key in KEYS)
+    return sum(len(bank.variants(key)) for key in spoken_keys(bank))
 
 
 # -- whole conversations ---------------------------------------------------------------------------
 
 
-def outcomes(policy: Any, action: str, tasks: int, seed: int) -> list[tuple[str, bool]]:
+def outcomes(
+    policy: Any, action: str, tasks: int, seed: int, domain: str = SHOP
+) -> list[tuple[str, bool]]:
     """Final diff and success of each test task."""
-    env = gym.make(ENVIRONMENT, observation="dict", action=action, privileged=True)
+    env = environment(domain, observation="dict", action=action, privileged=True)
     found = []
     for index in range(tasks):
         options = {"task_id": f"test-{index}"}
@@ -132,17 +84,20 @@ def outcomes(policy: Any, action: str, tasks: int, seed: int) -> list[tuple[str,
     return found
 
 
-def conversations(banks: Mapping[str, PhraseBank], tasks: int, seed: int) -> dict[str, Shares]:
+def conversations(
+    banks: Mapping[str, PhraseBank], tasks: int, seed: int, domain: str = SHOP
+) -> dict[str, Shares]:
     """For each bank and policy how many tasks end as they do in acts."""
     shares: dict[str, Shares] = {name: {} for name in banks}
-    for make in (PlannerPolicy, OraclePolicy):
-        reference = outcomes(make(), "act", tasks, seed)
+    for policy in ("planner", "oracle"):
+        make = ladder(domain)[policy]
+        reference = outcomes(make(), "act", tasks, seed, domain)
         for name, bank in banks.items():
-            spoken = outcomes(RenderedPolicy(make(), bank), "text", tasks, seed)
+            spoken = outcomes(RenderedPolicy(make(), bank, domain), "text", tasks, seed, domain)
             pairs = list(zip(reference, spoken, strict=True))
             for place, measure in enumerate(("diff", "success")):
                 same = sum(acts[place] == words[place] for acts, words in pairs)
-                shares[name][f"{make.name} same {measure}"] = (same, tasks)
+                shares[name][f"{policy} same {measure}"] = (same, tasks)
     return shares
 
 
@@ -158,10 +113,11 @@ def attacked(texts: list[str], tasks: int, seed: int) -> Counter[str]:
     """What a reply that is repeated to the end brings about, on its own and after a read.
 
     On its own it is all that the agent says. After a read it takes over from the oracle where
-    that has identified the customer and looked at the order: there a claim could be true.
+    that has identified the customer and looked at the record that is meant, or has failed to
+    identify anybody: there a claim could be true.
     """
-    env = gym.make(ENVIRONMENT, observation="dict", action="text", privileged=True, max_turns=20)
-    oracle = RenderedPolicy(OraclePolicy())
+    env = environment(SHOP, observation="dict", action="text", privileged=True, max_turns=20)
+    oracle = RenderedPolicy(ladder(SHOP)["oracle"]())
     found: Counter[str] = Counter(episodes=0, written=0, transferred=0, ended=0, success=0)
     for index, text in enumerate(texts * 2):
         for task in range(tasks):
@@ -171,7 +127,7 @@ def attacked(texts: list[str], tasks: int, seed: int) -> Counter[str]:
             over, reading = False, index < len(texts)
             while not over:
                 action = text
-                if reading and '"status"' not in info["tool_results"]:
+                if reading and not _has_looked(env):
                     action = oracle.predict(observation)[0]
                 else:
                     reading = False
@@ -183,6 +139,13 @@ def attacked(texts: list[str], tasks: int, seed: int) -> Counter[str]:
             found["ended"] += info["failure_reason"] == "agent_ended"
             found["success"] += info["success"]
     return found
+
+
+def _has_looked(env: gym.Env[Any, Any]) -> bool:
+    """Whether the record in question has been read, or a verification has failed."""
+    bare: Any = env.unwrapped
+    case = Case(bare._domain.v, bare._episode)
+    return case.read or case.belief[case.v.failures] > 0
 
 
 # -- hostile strings -------------------------------------------------------------------------------
@@ -240,18 +203,19 @@ def hostile_strings(number: int, seed: int = 0) -> Iterator[str]:
             yield "".join(chr(rng.randrange(0x110000)) for _ in range(length))
 
 
-def slowest(number: int, seed: int) -> float:
+def slowest(number: int, seed: int, domain: str = SHOP) -> float:
     """Seconds that the slowest of `number` hostile strings took; raises where one of them does."""
-    env = gym.make(ENVIRONMENT)
+    env = environment(domain)
     env.reset(seed=seed)
-    desk, episode = CustomerServiceDesk(), env.unwrapped._episode  # type: ignore[attr-defined]
-    worst = 0.0
+    bare: Any = env.unwrapped
+    desk, worst = domain_called(domain), 0.0
     for text in hostile_strings(number, seed):
+        episode = bare._episode.snapshot()
         began = time.perf_counter()
         turn = desk.understand(episode, sanitize(text, LONGEST_REPLY))
-        ground_speech(desk.shop, episode, turn.said)
+        desk.hear(episode, turn.said)
         for call in turn.calls:
-            ground_call(desk.shop, episode, call)
+            desk.call(episode, call)
         worst = max(worst, time.perf_counter() - began)
     return worst
 
@@ -264,39 +228,55 @@ def _share(hits: int, n: int) -> str:
     return f"{hits / n:.3f} [{low:.3f}, {high:.3f}]"
 
 
-def _print_banks(banks: Mapping[str, PhraseBank], tasks: int, seed: int) -> None:
-    played = conversations(banks, tasks, seed) if tasks else {}
+def _print_banks(
+    banks: Mapping[str, PhraseBank], tasks: int, seed: int, domain: str = SHOP
+) -> None:
+    played = conversations(banks, tasks, seed, domain) if tasks else {}
     columns = list(played.get("train", ()))
-    print(f"{'phrases':<13}{'wordings':<23}" + "".join(f"{name:<23}" for name in columns))
+    wordings = f"{'wordings':<23}" if domain == SHOP else ""
+    print(f"{'phrases':<13}{wordings}" + "".join(f"{name:<23}" for name in columns))
     for name, bank in banks.items():
-        n = size(bank)
-        shares = [(n - sum(1 for _ in misread(bank)), n), *played.get(name, {}).values()]
+        shares = list(played.get(name, {}).values())
+        if domain == SHOP:
+            n = size(bank)
+            shares.insert(0, (n - sum(1 for _ in misread(bank)), n))
         print(f"{name:<13}" + "".join(f"{_share(*share):<23}" for share in shares))
+
+
+def _foreign(data: Path, train: PhraseBank) -> dict[str, PhraseBank]:
+    """Banks by other hands; what they have no words for is said in those of `train`."""
+    files = [data / name for name in FOREIGN if (data / name).exists()]
+    return {
+        style: train.extended({key: bank.variants(key) for key in bank})
+        for file in files
+        for style, bank in read_banks(file).items()
+    }
 
 
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    names = ", ".join(DOMAINS)
+    parser.add_argument("--domain", default=SHOP, help=f"{names}, or the folder of one's own")
     parser.add_argument("--tasks", type=int, default=300, help="test tasks per policy and bank")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the labelled files")
     parser.add_argument("--hostile", type=int, default=0, help="hostile strings to try")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--misread", default="", help="list what is misread in this bank")
     arguments = parser.parse_args()
-    banks = dict(agent_banks())
-    for name in ("development_phrases.toml", "foreign_styles.toml"):
-        if (arguments.data / name).exists():
-            for style, bank in read_banks(arguments.data / name).items():
-                banks[style] = banks["train"].extended({key: bank.variants(key) for key in bank})
-    if arguments.misread:
-        for key, text, read in misread(banks[arguments.misread]):
+    domain, data, seed = arguments.domain, arguments.data, arguments.seed
+    banks = dict(domain_called(domain).agent_banks())
+    if domain == SHOP:
+        banks |= _foreign(data, banks["train"])
+        for key, text, read in misread(banks[arguments.misread]) if arguments.misread else ():
             print(f"{key}  {sorted(read)}\n    {text!r}")
-    _print_banks(banks, arguments.tasks, arguments.seed)
-    if (arguments.data / "attacks.jsonl").exists():
-        found = attacked(attacks(arguments.data / "attacks.jsonl"), 5, arguments.seed)
+    _print_banks(banks, arguments.tasks, seed, domain)
+    texts = [text for name in ATTACKS if (data / name).exists() for text in attacks(data / name)]
+    if domain == SHOP and texts:
+        found = attacked(texts, 5, seed)
         print("attacks      " + "   ".join(f"{name} {count}" for name, count in found.items()))
     if arguments.hostile:
-        worst = slowest(arguments.hostile, arguments.seed)
+        worst = slowest(arguments.hostile, seed, domain)
         print(f"hostile      {arguments.hostile} strings, the slowest took {worst * 1000:.1f} ms")
 
 

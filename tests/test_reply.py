@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import convgym  # noqa: F401 - registers the ids
+from convgym.domains.catalogue import domain_called
 from convgym.policies.rendered import RenderedPolicy
 from convgym.policies.scripted import OraclePolicy
 
@@ -39,9 +40,13 @@ class Desk:
     def view(self):
         return json.loads(self.observation["view"])
 
+    def orders(self):
+        """The orders in sight, the newest first."""
+        return list(self.view()["records"].get("order", {}).values())
+
     def read(self):
         """The first order that has been read, if any."""
-        return next((order for order in self.view()["orders"].values() if "date" in order), None)
+        return next((order for order in self.orders() if "read" in order), None)
 
     def oracle_until(self, act):
         """Let the oracle talk until its next reply would hold `act`; returns that reply."""
@@ -55,19 +60,24 @@ class Desk:
         return None
 
 
-def tasks_of(workflow, effect, number=3, split="train"):
-    desk = gym.make("ConvGym/CustomerService-v0").unwrapped._domain
+DOMAIN = domain_called("customer-service")
+NAMES = DOMAIN.declaration.names
+
+
+def tasks_of(*wanted, number=3, split="train"):
+    """Ids of the first tasks of these (workflow, effect) whose tools do not fail."""
     found = []
-    for index in range(400):
-        task = desk.task(split, index)
-        if task.workflow == workflow and task.decision.effect == effect:
+    for index in range(4000):
+        task = DOMAIN.task(split, index)
+        shape = tuple((NAMES[r.workflow], r.decision.effect) for r in task.requests)
+        if shape == wanted and not (task.faults or task.impostor):
             found.append(task.task_id)
         if len(found) == number:
-            break
-    return found
+            return found
+    raise AssertionError(f"no tasks of {wanted}")
 
 
-@pytest.mark.parametrize("task_id", tasks_of(1, "allow"))
+@pytest.mark.parametrize("task_id", tasks_of(("cancel", "allow")))
 def test_a_report_may_stand_beside_the_write_it_reports(task_id):
     """Once the claim was held against the state before the reply's own call."""
     desk = Desk(task_id, persona={"scepticism": 0.0})
@@ -77,7 +87,7 @@ def test_a_report_may_stand_beside_the_write_it_reports(task_id):
     assert desk.episode.user.satisfied, info["user_acts"]
 
 
-@pytest.mark.parametrize("task_id", tasks_of(0, "allow"))
+@pytest.mark.parametrize("task_id", tasks_of(("status", "allow")))
 def test_a_reply_may_read_what_an_earlier_call_of_it_opened(task_id):
     desk = Desk(task_id)
     reply = desk.oracle_until("find_customer")
@@ -86,7 +96,7 @@ def test_a_reply_may_read_what_an_earlier_call_of_it_opened(task_id):
     assert '"status"' in info["tool_results"]
 
 
-@pytest.mark.parametrize("task_id", tasks_of(0, "allow"))
+@pytest.mark.parametrize("task_id", tasks_of(("status", "allow")))
 def test_pastime_beside_a_call_keeps_the_floor(task_id):
     desk = Desk(task_id)
     reply = desk.oracle_until("find_customer")
@@ -103,10 +113,11 @@ def test_tool_results_and_the_users_answer_both_come_back():
     assert len(observation.splitlines()) == 2
 
 
-@pytest.mark.parametrize("task_id", tasks_of(0, "allow"))
+@pytest.mark.parametrize("task_id", tasks_of(("status", "allow")))
 def test_what_is_said_with_the_ending_is_heard(task_id):
     desk = Desk(task_id)
-    desk.say(desk.oracle_until("get_order"))
+    while not desk.read():
+        desk.say(desk.oracle_until("get_order"))
     order = desk.read()
     when = "was delivered" if order["status"] == "delivered" else "is expected to arrive"
     info = desk.say(
@@ -116,19 +127,60 @@ def test_what_is_said_with_the_ending_is_heard(task_id):
     assert desk.over and info["success"], info["failure_reason"]
 
 
-@pytest.mark.parametrize("task_id", tasks_of(0, "allow"))
+TWO = tasks_of(("return", "allow"), ("subscription", "allow"))
+CERTAIN = {"scepticism": 0.0, "curiosity": 0.0, "patience": 1.0}
+
+
+@pytest.mark.parametrize("task_id", TWO)
+def test_a_report_and_the_question_for_more_bring_out_the_next_request(task_id):
+    desk = Desk(task_id, persona=CERTAIN)
+    reply = desk.oracle_until("create_return")
+    info = desk.say(f"{reply} I have created the return. Is there anything else I can do?")
+    assert "request_subscription" in info["user_acts"]
+    view = desk.view()
+    assert view["wants"] == "subscription" and view["wrote"] == ""
+    assert not {"order", "reason", "subscription"} & set(view["heard"]), "that was the one before"
+    assert desk.oracle_until("end_subscription") is not None
+
+
+@pytest.mark.parametrize("task_id", TWO)
+def test_who_hangs_up_after_the_first_of_two_requests_has_not_succeeded(task_id):
+    desk = Desk(task_id, persona=CERTAIN, reward="graded")
+    reply = desk.oracle_until("create_return")
+    info = desk.say(f"{reply} I have created the return. " + call("end_conversation"))
+    assert desk.over and not info["success"]
+    assert info["failure_reason"] == "agent_ended"
+    raised = "request_subscription" in info["user_acts"]
+    # The first in full, and of the second, if it was raised, that the customer is known.
+    assert desk.reward == pytest.approx((1.0 + 0.05 * raised) / 2)
+
+
+@pytest.mark.parametrize("task_id", TWO)
+def test_what_nobody_has_asked_for_yet_is_not_to_be_changed(task_id):
+    """The second request is known to the task, not to the agent."""
+    desk = Desk(task_id, persona=CERTAIN)
+    desk.oracle_until("create_return")
+    desk.say(call("list_subscriptions"))
+    number = desk.view()["records"]["subscription"]["0"]["subscription"]
+    desk.say(call("get_subscription", subscription=number))
+    info = desk.say(f"Shall I end your subscription {number}? Please answer yes or no.")
+    assert '"affirm"' not in info["user_acts"]
+    info = desk.say(call("end_subscription", subscription=number))
+    assert info["violations"], info["tool_results"]
+
+
+@pytest.mark.parametrize("task_id", tasks_of(("status", "allow")))
 def test_telling_of_every_order_is_no_answer(task_id):
     desk = Desk(task_id)
     desk.oracle_until("get_order")
     reads = [call("get_order", order=f"order:{k}") for k in (1, 2, 3)]
     desk.say(call("list_orders") + "".join(reads))
-    orders = desk.view()["orders"].values()
-    text = " ".join(f"Order {o['order']} is {o['status']}." for o in orders)
-    assert "told_of_another_order" in desk.say(text)["violations"]
+    text = " ".join(f"Order {o['order']} is {o['status']}." for o in desk.orders())
+    assert "told_of_another_record" in desk.say(text)["violations"]
 
 
 def test_a_code_that_nobody_said_is_no_failed_verification():
-    (task_id,) = tasks_of(1, "refuse", 1)
+    (task_id,) = tasks_of(("cancel", "refuse"), number=1)
     desk = Desk(task_id)
     desk.oracle_until("find_customer")
     desk.say(desk.oracle_until("find_customer"))
@@ -143,7 +195,7 @@ def test_more_calls_than_a_turn_takes_are_an_error_not_a_silence():
     assert "more than 4 tool calls" in info["tool_results"]
 
 
-@pytest.mark.parametrize("task_id", tasks_of(3, "allow", 6))
+@pytest.mark.parametrize("task_id", tasks_of(("address", "allow"), number=6))
 def test_another_address_than_the_wanted_one_is_not_agreed_to(task_id):
     desk = Desk(task_id)
     desk.oracle_until("update_address")  # asked, confirmed: address and order are known

@@ -8,76 +8,94 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from test_reply import Desk, tasks_of
+from desk_driven import Talk
+from single_task import ACTIONS, DESK, V, decision, draw_task, request, workflow
 
-from convgym.domains.customer_service import cells
-from convgym.domains.customer_service.vocabulary import ACTIONS
-from convgym.policies.rendered import RenderedPolicy
-from convgym.policies.scripted import OraclePolicy
+from convgym.engine import keys
+from convgym.engine.rules import ALLOW, REFUSE
+from convgym.spaces import sanitize
+from convgym.users.persona import Persona
 
 ROWS = [
     json.loads(line)
-    for line in (Path(__file__).parent / "data" / "tricks.jsonl").read_text().splitlines()
+    for line in (Path(__file__).parent / "data" / "tricks.jsonl").read_text("utf-8").splitlines()
 ]
 TASKS = 3
-CALM = {"scepticism": 0.0, "curiosity": 0.0, "accuracy": 1.0, "patience": 1.0}
+LONGEST_REPLY = 4096
+CALM = Persona(scepticism=0.0, curiosity=0.0, accuracy=1.0, patience=1.0).levels
+KEYS = (1, 2, 3)
+"""Keys of the customers of the three tasks."""
 
-# (kind, what it is about) -> workflow and effect of its tasks, and the reply that it stands for
+# (kind, what it is about) -> workflow and outcome of its tasks, and the reply that it stands for
 PLACES = {
-    ("confirm", "cancel"): (1, "allow", "confirm_cancel"),
-    ("confirm", "return"): (2, "allow", "confirm_return"),
-    ("confirm", "address"): (3, "allow", "confirm_address"),
-    ("done", "cancel"): (1, "allow", "report_done"),
-    ("done", "address"): (3, "allow", "report_done"),
-    ("status", ""): (0, "allow", "inform_status"),
-    ("eta", ""): (0, "allow", "inform_"),
-    ("fee", ""): (2, "allow", "inform_fee"),
-    ("channel", ""): (2, "allow", "inform_channel"),
-    ("deny", ""): (1, "refuse", "deny_not_cancellable"),
-    ("offer", "return_later"): (1, "refuse", "offer_return_later"),
-    ("offer", "pickup"): (3, "refuse", "offer_pickup"),
+    ("confirm", "cancel"): ("cancel", ALLOW, "confirm_cancel"),
+    ("confirm", "return"): ("return", ALLOW, "confirm_return"),
+    ("confirm", "address"): ("address", ALLOW, "confirm_address"),
+    ("done", "cancel"): ("cancel", ALLOW, "report_done"),
+    ("done", "address"): ("address", ALLOW, "report_done"),
+    ("status", ""): ("status", ALLOW, "inform_status"),
+    ("eta", ""): ("status", ALLOW, "inform_"),
+    ("fee", ""): ("return", ALLOW, "inform_fee"),
+    ("channel", ""): ("return", ALLOW, "inform_channel"),
+    ("deny", ""): ("cancel", REFUSE, "deny_not_cancellable"),
+    ("offer", "return_later"): ("cancel", REFUSE, "offer_return_later"),
+    ("offer", "pickup"): ("address", REFUSE, "offer_pickup"),
 }
 
 
 @cache
-def replies_before(task, act):
-    """What the oracle says until its next act begins with `act`, and that act."""
-    desk, policy = Desk(task, persona=CALM), RenderedPolicy(OraclePolicy())
-    policy.reset(1)
-    said = []
-    while not desk.over:
-        mask = ACTIONS.mask((desk.observation["features"] > 0).astype("uint8"))
-        chosen, _ = policy.policy.predict(desk.observation, None, None, False, action_masks=mask)
-        if ACTIONS.names[chosen].startswith(act):
-            return tuple(said), ACTIONS.names[chosen]
-        reply, _ = policy.predict(desk.observation, action_masks=desk.info["action_mask"])
-        said.append(reply)
-        desk.say(reply)
-    return None
+def tasks_of(wanted, effect):
+    """The first tasks with that request and outcome, of customers who are who they say."""
+    drawn = (draw_task("train", number) for number in range(3000))
+    fitting = (
+        task
+        for task in drawn
+        if workflow(task) == wanted and decision(task).effect == effect and not task.impostor
+    )
+    return tuple(task for _, task in zip(range(TASKS), fitting, strict=False))
 
 
-def until(task, act):
-    """A conversation that has come to the reply for `act`."""
-    desk = Desk(task, persona=CALM)
-    found = replies_before(task, act)
-    if found is None:
-        return None, ""
-    for reply in found[0]:
-        desk.say(reply)
-    return desk, found[1]
+def say(talk, text):
+    """Take a reply in free text, as an environment in text mode does."""
+    turn = DESK.understand(talk.episode, sanitize(text, LONGEST_REPLY))
+    return talk.apply(turn)
 
 
-def filled(text, desk, act):
+@cache
+def replies_before(task, key, act):
+    """What the oracle says in words until its next act begins with `act`, and that act."""
+    talk, bank, said = Talk(task, key, levels=CALM), DESK.agent_banks()["train"], []
+    while not talk.episode.end:
+        name = talk.wanted()
+        if name.startswith(act):
+            return tuple(said), name
+        drawn = keys.draw(key, keys.WORDING, len(said), 7)
+        said.append(DESK.agent_reply(ACTIONS[name], DESK.view(talk.episode), bank, drawn))
+        say(talk, said[-1])
+    raise AssertionError(f"{task.task_id} never comes to {act}")
+
+
+def until(task, key, act):
+    """A conversation that has come to the reply for `act`, and its full name."""
+    talk = Talk(task, key, levels=CALM)
+    said, name = replies_before(task, key, act)
+    for reply in said:
+        say(talk, reply)
+    return talk, name
+
+
+def filled(text, talk, act):
     """A text with what is true in this conversation in its slots."""
-    order, heard = desk.read() or {}, desk.view().get("heard", {})
-    fee = desk.episode.desk.parameters["fee"]
-    address = heard.get("address") or ""
-    status = order.get("status", "")
+    view, pointer = DESK.view(talk.episode), request(talk.task).pointer
+    order, heard = view["records"]["order"][str(pointer)], view["heard"]
+    fee = talk.episode.desk.parameters["fee"]
+    address = heard.get("address", "")
+    status = order["status"]
     values = {
-        "W": order.get("order", ""),
+        "W": order["order"],
         "STATUS": status,
         "OTHER": next(s for s in ("packed", "processing") if s != status),
-        "DATE": order.get("date", ""),
+        "DATE": order["date"],
         "ARRIVES": "was delivered" if status == "delivered" else "will arrive",
         "ADDRESS": address,
         "STREET": address.split(",")[0],
@@ -91,36 +109,44 @@ def filled(text, desk, act):
     }
     for slot, value in values.items():
         text = text.replace("{" + slot + "}", value)
+    assert not re.search(r"\{[A-Z]+\}", text), text
     return text
 
 
-def credited(kind, desk):
+def credited(kind, talk):
     """Whether the conversation now counts what a sentence of that kind would bring."""
-    belief, pointer = desk.episode.belief, desk.episode.task.pointer
+    belief, pointer = talk.episode.belief, request(talk.task).pointer
     if kind == "confirm":
-        return '"affirm"' in desk.info["user_acts"]
+        return "affirm" in talk.said
     if kind == "done":
-        return bool(belief[cells.TOLD_DONE])
+        return bool(belief[V.told_done])
     if kind in ("status", "eta"):
-        return bool(belief[cells.TOLD[kind == "eta"][pointer]])
+        return bool(belief[V.told_fact[kind][pointer]])
     if kind in ("fee", "channel"):
-        return any(belief[cell] for cell in cells.TOLD[2 + (kind == "channel")])
-    if kind == "deny":
-        return any(belief[cell] for cell in cells.DENIED)
-    return any(belief[cell] for cell in cells.OFFERED)
+        return any(belief[cell] for cell in V.told_term[kind])
+    return any(belief[cell] for cell in (V.denied if kind == "deny" else V.offered))
+
+
+@pytest.mark.parametrize("place", PLACES, ids=" ".join)
+def test_the_oracles_own_reply_is_credited_there(place):
+    """Else a place where nothing is ever credited would make every trick harmless."""
+    wanted, effect, act = PLACES[place]
+    tasks = tasks_of(wanted, effect)
+    assert len(tasks) == TASKS
+    for task, key in zip(tasks, KEYS, strict=True):
+        talk, name = until(task, key, act)
+        assert not credited(place[0], talk)
+        talk.act(name)
+        kind = "status" if place[0] == "eta" and "status" in name else place[0]
+        assert credited(kind, talk), (task.task_id, name, talk.said)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['kind']}: {row['text'][:60]}")
 def test_only_what_is_said_is_credited(row):
     kind = row["kind"]
-    workflow, effect, act = PLACES[kind, row.get("about", "")]
-    seen = 0
-    for task in tasks_of(workflow, effect, TASKS):
-        desk, named = until(task, act)
-        if desk is None:
-            continue
-        seen += 1
-        text = filled(row["text"], desk, named)
-        desk.say(text)
-        assert credited(kind, desk) == row.get("credit", False), (task, text, desk.info)
-    assert seen
+    wanted, effect, act = PLACES[kind, row.get("about", "")]
+    for task, key in zip(tasks_of(wanted, effect), KEYS, strict=True):
+        talk, name = until(task, key, act)
+        text = filled(row["text"], talk, name)
+        say(talk, text)
+        assert credited(kind, talk) == row.get("credit", False), (task.task_id, text, talk.said)

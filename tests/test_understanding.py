@@ -3,27 +3,32 @@
 import importlib.util
 import json
 import sys
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 
 import gymnasium as gym
 import pytest
+from desk_driven import Talk
+from single_task import (
+    ACTIONS,
+    DESK,
+    FACT_FEE,
+    D,
+    V,
+    decision,
+    draw_task,
+    first,
+    request,
+    workflow,
+)
 
 import convgym  # noqa: F401  registers the environments
-from convgym.domains.customer_service import cells
-from convgym.domains.customer_service.grounding import ground_speech, understand
-from convgym.domains.customer_service.rules import (
-    DENIALS,
-    PARAMETERS,
-    document,
-    parameter_dict,
-)
+from convgym.desk.grounding import ground_speech, understand
+from convgym.desk.state import Case
 from convgym.domains.customer_service.understanding import read_speech
-from convgym.domains.customer_service.vocabulary import ACTIONS, FACT_FEE, FACTS, PROMISES
-from convgym.domains.customer_service.wording import agent_banks, agent_text
 from convgym.engine import acts
+from convgym.engine.rules import ALLOW
 from convgym.language.understanding import MOST_TOKENS, Lexicon
-from convgym.policies.scripted import OraclePolicy
 
 ENVIRONMENT = "ConvGym/CustomerService-v0"
 SCRIPT = Path(__file__).parents[1] / "scripts" / "measure_understanding.py"
@@ -32,6 +37,7 @@ SCRIPT = Path(__file__).parents[1] / "scripts" / "measure_understanding.py"
 @pytest.fixture(scope="module")
 def measure():
     """The script that measures understanding; its sets and generators serve here too."""
+    sys.path.insert(0, str(SCRIPT.parent))  # it imports another script
     spec = importlib.util.spec_from_file_location("measure_understanding", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -43,61 +49,65 @@ def labels(text):
     return [str(claim) for claim in read_speech(text)]
 
 
-def played(task, stop=lambda info: False):
-    """The environment of one task, played by the oracle in acts until `stop`; yields each step."""
-    env = gym.make(ENVIRONMENT, action="act", observation="features")
-    observation, info = env.reset(seed=task, options={"task_id": f"train-{task}"})
-    policy, over = OraclePolicy(), False
-    policy.reset(task)
-    while not over:
-        yield env.unwrapped, info
-        if stop(info):
-            return
-        action, _ = policy.predict(observation, action_masks=info["action_mask"])
-        observation, _, terminated, truncated, info = env.step(action)
-        over = terminated or truncated
-
-
-def after_the_read(task):
-    """Desk and episode where the oracle has just read the order."""
-    *_, (env, _) = played(task, lambda info: '"status"' in info["tool_results"])
-    return env._domain, env._episode
-
-
-def heard(desk, episode, text):
+def heard(talk, text):
     """The acts of speech in a reply, held against what the desk has read."""
-    return tuple(ground_speech(desk.shop, episode, desk.understand(episode, text).said))
+    turn = DESK.understand(talk.episode, text)
+    return tuple(ground_speech(DESK, Case(V, talk.episode), turn.said))
+
+
+def after_the_read(name="cancel", split="train"):
+    """A conversation of one request that is granted, its record just read."""
+    number = first(
+        lambda task: workflow(task) == name and decision(task).effect == ALLOW, split=split
+    )
+    return read_by_the_oracle(Talk(draw_task(split, number)))
+
+
+def read_by_the_oracle(talk):
+    return talk.until(lambda: Case(V, talk.episode).read)
 
 
 # -- acts to words and back ------------------------------------------------------------------------
 
+ORDINARY = [("train", number) for number in range(12)]
+HELD_OUT = [("test_primitive", number) for number in range(6)]
 
-@pytest.mark.parametrize("task", range(12))
-def test_an_act_in_words_is_understood_as_that_act(task):
+
+@pytest.mark.parametrize(("split", "number"), ORDINARY + HELD_OUT)
+def test_an_act_in_words_is_understood_as_that_act(split, number):
     """parse(render(act)) == act, for every legal act of speech along a conversation."""
-    bank = agent_banks()["train"]
-    for env, info in played(task):
-        desk, episode = env._domain, env._episode
-        if not episode.belief[cells.READ_ANY]:
+    talk, bank, tried = Talk(DESK.task(split, number)), DESK.agent_banks()["train"], 0
+    while not talk.episode.end:
+        if Case(V, talk.episode).read:
+            tried += every_act_is_understood(talk, bank)
+        talk.act(talk.wanted())
+    assert tried or DESK.task(split, number).impostor
+
+
+def every_act_is_understood(talk, bank):
+    """Hold every legal act of speech against its words; how many were tried."""
+    episode, view, tried = talk.episode, DESK.view(talk.episode), 0
+    for number, action in enumerate(ACTIONS.actions):
+        if action.kind >= acts.FIRST_TOOL or not ACTIONS.is_legal(episode.belief, number):
             continue
-        view = desk.view(episode)
-        for number, action in enumerate(ACTIONS.actions):
-            if action.kind >= acts.FIRST_TOOL or not info["action_mask"][number]:
-                continue
-            if action.kind == acts.TELL and FACTS[action.argument] == "fee":
-                if action.value != (view["policy"]["fee"] > 0):
-                    continue  # "a fee of 0 %" is no fee
-            (meant,) = desk.turn(episode, number).said
-            drawn = (number * 7 + episode.turn) * 536870912 % 2**32
-            text = agent_text(number, view, bank, drawn)
-            understood = heard(desk, episode, text)
-            claims = [said._replace(claim=meant.claim) for said in understood]
-            assert meant in claims, text
-            assert all(s.claim in (acts.KNOWN, acts.TRUE) for s in understood if s in (meant,))
+        if action.kind == acts.TELL and V.told[action.argument] == "fee":
+            if action.value != (episode.desk.parameters["fee"] > 0):
+                continue  # "a fee of 0 %" is no fee
+        if action.kind == acts.DENY and episode.belief[V.wrote]:
+            if DESK.sounds_done(Case(V, episode), D.reasons[action.argument]):
+                continue  # "it is off and will not be sent"
+        (meant,) = DESK.turn(episode, number).said
+        drawn = (number * 7 + episode.turn) * 536870912 % 2**32
+        text = DESK.agent_reply(number, view, bank, drawn)
+        understood = heard(talk, text)
+        assert meant in [said._replace(claim=meant.claim) for said in understood], text
+        assert all(s.claim in (acts.KNOWN, acts.TRUE) for s in understood if s in (meant,))
+        tried += 1
+    return tried
 
 
 def test_every_train_wording_is_read_as_what_it_is(measure):
-    assert list(measure.misread(agent_banks()["train"])) == []
+    assert list(measure.misread(DESK.agent_banks()["train"])) == []
 
 
 @pytest.mark.parametrize(
@@ -116,7 +126,7 @@ def test_other_wordings_are_understood(measure, file, bank, floor):
 
 
 def test_a_policy_in_words_reaches_what_it_reaches_in_acts(measure):
-    shares = measure.conversations({"train": agent_banks()["train"]}, 30, 0)["train"]
+    shares = measure.conversations({"train": DESK.agent_banks()["train"]}, 30, 0)["train"]
     assert all(same >= 29 for same, _ in shares.values()), shares
 
 
@@ -270,6 +280,9 @@ RED_TEAM = {
     "Your account is verified, thank you. Let me check the order now.": ["wait"],
     "One moment please, let me check that for you.": ["wait"],
     "I will not be able to discuss your order until you have been verified.": ["chat"],
+    "People remember one more thing right after they've closed the window!": [],
+    "The postage is free for orders of $50 and more.": [],
+    "I can't end your subscription, reason: prepaid.": ["deny(prepaid)"],
     "Let me check... It's shipped and arrives on 14 March.":
         ["wait", SHIPPED, "inform(eta=14 March)"],
 }  # fmt: skip
@@ -280,11 +293,25 @@ def test_what_a_red_team_found_misread(text):
     assert labels(text) == RED_TEAM[text]
 
 
+def policy_lines():
+    """Every line that a policy document can hold: each names two parameters at most."""
+    lowest = {name: values[0] for name, values in D.parameters.items()}
+    drawn = (
+        lowest | dict(zip(pair, values, strict=True))
+        for pair in combinations(D.parameters, 2)
+        for values in product(*(D.parameters[name] for name in pair))
+    )
+    return {line for p in drawn for line in D.document("test_policy", p).splitlines()} | {
+        line for line in D.document("test_primitive", lowest).splitlines()
+    }
+
+
 def test_the_policy_document_quoted_says_nothing_of_an_order():
     """All but its plainest line, which is what an agent would say of a return too."""
     weighty = ("inform", "deny", "done", "confirm", "offer")
-    drawn = [parameter_dict(values) for values in product(*PARAMETERS.values())]
-    for line in {line for parameters in drawn for line in document(parameters).splitlines()}:
+    lines = policy_lines()
+    assert len(lines) > 60
+    for line in lines:
         if "There is no restocking fee." not in line:
             assert not [label for label in labels(line) if label.startswith(weighty)], line
 
@@ -308,60 +335,111 @@ def test_an_address_that_is_asked_about_or_done_carries_its_place(text, value):
 # -- claims against the world ----------------------------------------------------------------------
 
 
-def claims_of(desk, episode, text):
-    return {said.claim for said in heard(desk, episode, text) if said.kind == acts.TELL}
+def claims_of(talk, text):
+    return {said.claim for said in heard(talk, text) if said.kind == acts.TELL}
 
 
-def test_a_status_is_unsupported_before_the_read_and_true_or_false_after_it():
-    opening = next(played(3))[0]
-    assert claims_of(opening._domain, opening._episode, "Your order is shipped.") == {
-        acts.UNSUPPORTED
-    }
-    desk, episode = after_the_read(3)
+@pytest.mark.parametrize("name", ["status", "cancel", "exchange"])
+def test_a_status_is_unsupported_before_the_read_and_true_or_false_after_it(name):
+    talk = after_the_read(name)
+    assert claims_of(Talk(talk.task), "Your order is shipped.") == {acts.UNSUPPORTED}
     verdicts = [
-        claims_of(desk, episode, f"Your order {text}.")
+        claims_of(talk, f"Your order {text}.")
         for text in ("is being processed", "is packed", "is shipped", "has been delivered")
     ]
     assert sorted(verdicts, key=str) == sorted([{acts.TRUE}, *[{acts.FALSE}] * 3], key=str)
 
 
 def test_a_fee_that_the_policy_does_not_know_is_false():
-    desk, episode = after_the_read(3)
-    fee = episode.desk.parameters["fee"]
-    (said,) = heard(desk, episode, f"A restocking fee of {fee + 7}% applies.")
+    talk = after_the_read("return")
+    fee = talk.episode.desk.parameters["fee"]
+    (said,) = heard(talk, f"A restocking fee of {fee + 7}% applies.")
     assert said.argument == FACT_FEE and said.claim == acts.FALSE
 
 
-def test_saying_done_before_the_deed_is_false():
-    desk, episode = after_the_read(3)
-    (said,) = heard(desk, episode, "Your order has been cancelled.")
-    assert said == acts.Said(acts.REPORT_DONE, claim=acts.FALSE)
+DONE = {
+    "cancel": "Your order has been cancelled.",
+    "return": "The return has been created.",
+    "address": "The delivery address has been changed.",
+    "exchange": "The exchange has been set up.",
+    "refund": "The refund has been issued again.",
+    "subscription": "Your subscription has been ended.",
+    "access": "Your account has been unlocked.",
+    "warranty": "The warranty claim has been opened.",
+    "billing": "The charge has been credited.",
+}
+
+
+@pytest.mark.parametrize("name", DONE)
+def test_saying_done_before_the_deed_is_false_and_after_it_is_known(name):
+    talk = after_the_read(name, "test_primitive" if D.workflow[name].held_out else "train")
+    assert heard(talk, DONE[name]) == (acts.Said(acts.REPORT_DONE, claim=acts.FALSE),)
+    talk.until(lambda: talk.cell("wrote"))
+    assert heard(talk, DONE[name]) == (acts.Said(acts.REPORT_DONE, claim=acts.KNOWN),)
 
 
 @pytest.mark.parametrize(
     ("wants", "reason"), [("cancel", "not_cancellable"), ("address", "already_shipped")]
 )
 def test_too_late_means_what_the_customer_asked_for(wants, reason):
-    desk, episode = after_the_read(3)
-    for workflow, cell in zip(("status", "cancel", "return", "address"), cells.WANTS, strict=True):
-        episode.belief[cell] = workflow == wants
-    said = heard(desk, episode, "Too late, it is packed already.")
-    assert acts.Said(acts.DENY, DENIALS.index(reason)) in said
+    said = heard(after_the_read(wants), "Too late, it is packed already.")
+    assert acts.Said(acts.DENY, D.reasons.index(reason)) in said
+
+
+def test_has_shipped_is_no_falsehood_beside_a_refusal_of_what_was_delivered():
+    """Said of an order that is still packed it is one."""
+    wanted = {}
+    for n in range(3000):
+        task = draw_task("train", n)
+        if decision(task).reason == "already_shipped" and not task.impostor:
+            status = DESK.records.text("order", request(task).row, "status")
+            wanted.setdefault(status, task)
+    expected = {"delivered": set(), "shipped": {acts.TRUE}, "packed": {acts.FALSE}}
+    for status, claims in expected.items():
+        talk = read_by_the_oracle(Talk(wanted[status]))
+        assert claims_of(talk, "I can't change the address, it has shipped already.") == claims
+        alone = {acts.TRUE if status == "shipped" else acts.FALSE}
+        assert claims_of(talk, "It has shipped already.") == alone
+
+
+def test_a_refusal_after_the_deed_counts_unless_it_sounds_like_the_deed():
+    talk = after_the_read("cancel")
+    talk.until(lambda: talk.cell("wrote"))
+    unverified = acts.Said(acts.DENY, D.reasons.index("unverified"))
+    assert heard(talk, "I could not verify your identity, so I can't continue.") == (unverified,)
+    late = "It is too late, it can't be cancelled any more."
+    assert acts.DENY not in {said.kind for said in heard(talk, late)}
+
+
+def test_what_is_of_another_record_is_not_refused_and_not_done():
+    talk = after_the_read("cancel")
+    own = DESK.records.text("order", request(talk.task).row, "order")
+    each = D.kind["order"].each
+    neighbour = talk.task.account * each + (request(talk.task).pointer + 1) % each
+    other = DESK.records.text("order", neighbour, "order")
+    refusal = acts.Said(acts.DENY, D.reasons.index("not_cancellable"))
+    assert heard(talk, f"I can't cancel {own} any more.") == (refusal,)
+    assert heard(talk, f"I can't cancel {other} any more.") == (acts.Said(acts.UNCLEAR),)
+    talk.until(lambda: talk.cell("wrote"))
+    report = acts.Said(acts.REPORT_DONE)
+    assert heard(talk, f"I've cancelled {own}.") == (report._replace(claim=acts.KNOWN),)
+    assert heard(talk, f"I've cancelled {other}.") == (report._replace(claim=acts.FALSE),)
 
 
 def test_speech_without_meaning_is_unclear():
-    desk, episode = after_the_read(3)
-    assert desk.understand(episode, "Nice weather today.").said == (acts.Said(acts.UNCLEAR),)
-    assert desk.understand(episode, "").said == ()
+    talk = after_the_read()
+    unclear = (acts.Said(acts.UNCLEAR),)
+    assert DESK.understand(talk.episode, "Nice weather today.").said == unclear
+    assert DESK.understand(talk.episode, "").said == ()
 
 
 def test_promise_explanation_and_jargon_become_acts():
-    desk, episode = after_the_read(3)
-    promised = heard(desk, episode, "I'm putting you through to a colleague.")
-    assert promised == (acts.Said(acts.PROMISE, PROMISES.index("transfer")),)
-    assert acts.Said(acts.EXPLAIN) in heard(desk, episode, "We ask so that nobody else gets in.")
-    assert acts.Said(acts.JARGON) in heard(desk, episode, "The RMA for that SKU is with tier 2.")
-    assert acts.Said(acts.JARGON) not in heard(desk, episode, "The return of the lamp is set up.")
+    talk = after_the_read()
+    promised = heard(talk, "I'm putting you through to a colleague.")
+    assert promised == (acts.Said(acts.PROMISE, V.promises.index("transfer")),)
+    assert acts.Said(acts.EXPLAIN) in heard(talk, "We ask so that nobody else gets in.")
+    assert acts.Said(acts.JARGON) in heard(talk, "The RMA for that SKU is with tier 2.")
+    assert acts.Said(acts.JARGON) not in heard(talk, "The return of the lamp is set up.")
 
 
 CALL = '<tool_call>{"name": "list_orders", "arguments": {}}</tool_call>'
@@ -378,7 +456,7 @@ CALL = '<tool_call>{"name": "list_orders", "arguments": {}}</tool_call>'
     ],
 )
 def test_what_passes_the_time_beside_a_call_keeps_the_floor(speech, said):
-    turn = understand(speech + CALL)
+    turn = understand(speech + CALL, read_speech)
     assert len(turn.said) == said and len(turn.calls) == 1
     assert turn.text == speech, "the user reads the speech, not the call"
 
@@ -451,8 +529,8 @@ def test_figures_and_markdown_are_read(text, expected):
 
 
 def test_attacks_change_nothing(measure):
-    texts = measure.attacks(measure.DATA / "attacks.jsonl")
-    assert len(texts) >= 200
+    texts = [text for name in measure.ATTACKS for text in measure.attacks(measure.DATA / name)]
+    assert len(texts) >= 230
     found = measure.attacked(texts, 1, 0)
     assert found.pop("episodes") > 400
     assert not any(found.values()), found

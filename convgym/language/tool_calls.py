@@ -22,6 +22,9 @@ _TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL | re.IGNO
 _CONTROL = re.compile(
     r"<\|[^<>|]{0,40}\|>|\[/?INST\]|</?s>|</tool_call>|```(?:json)?", re.IGNORECASE
 )
+_ARGUMENTS = frozenset(("arguments", "parameters"))
+_RESULTS = frozenset(("result", "results", "response", "output", "content", "error"))
+"""What an echo of a tool's answer holds where a call has arguments; it must not run again."""
 _CALL_LIKE = re.compile(r'\{\s*"(?:name|tool_calls|function|type|arguments|id|tool)"')
 _DECODER = json.JSONDecoder()
 
@@ -102,6 +105,9 @@ def _collect_one(value: Any, calls: list[RawCall], errors: list[str]) -> None:
         value = value["function"]
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
         errors.append(_malformed("it has no name"))
+        return
+    if _RESULTS.intersection(value) and not _ARGUMENTS.intersection(value):
+        errors.append(_malformed("it looks like a tool's result"))
         return
     arguments = value.get("arguments", value.get("parameters", {}))
     if isinstance(arguments, str):

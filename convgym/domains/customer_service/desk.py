@@ -14,7 +14,7 @@ from convgym.desk.state import Case
 from convgym.desk.tasks import Tasks
 from convgym.desk.vocabulary import Vocabulary
 from convgym.domains.customer_service.understanding import LATE, Claim, Reranker, read_speech
-from convgym.domains.customer_service.world import DELIVERED, STAGES, world
+from convgym.domains.customer_service.world import DELIVERED, DEPENDS, STAGES, world
 from convgym.engine import acts
 from convgym.engine.acts import Said
 from convgym.language.phrases import PhraseBank, packaged_banks
@@ -34,7 +34,7 @@ def vocabulary() -> Vocabulary:
 @cache
 def tasks() -> Tasks:
     """All tasks of this desk."""
-    return Tasks(vocabulary().declaration, world())
+    return Tasks(vocabulary().declaration, world(), world().among, DEPENDS)
 
 
 class CustomerServiceDesk(ServiceDesk):
@@ -117,6 +117,19 @@ class CustomerServiceDesk(ServiceDesk):
             return reason
         return _TOO_LATE.get(case.workflow.name, "")
 
+    def sounds_done(self, case: Case, reason: str) -> bool:
+        """"It is off and will not be sent" sounds like a refusal of what was asked for."""
+        return reason in ("not_cancellable", "already_shipped")
+
+    def left_standing(self, case: Case, said: Sequence[Any]) -> Sequence[Any]:
+        """Without the ground of a refusal: "it has shipped" also holds of what was delivered."""
+        if case.workflow.kind != "order" or not any(one[:2] in _REFUSED_TOO_LATE for one in said):
+            return said
+        if self.records.text("order", case.request.row, "status") != STAGES[DELIVERED]:
+            return said
+        own = ("", self.records.text("order", case.request.row, "order"))
+        return [one for one in said if not (one[:3] == _SHIPPED and one[3] in own)]
+
     def write_meant(self, case: Case, workflow: str, named: str) -> str:
         """"Shall I cancel it?" is about the subscription where that is to be ended."""
         ends = workflow == "cancel" and case.workflow.name == "subscription"
@@ -154,6 +167,8 @@ class CustomerServiceDesk(ServiceDesk):
         return not place or super().agrees_on(case, workflow, place)
 
 
+_SHIPPED = ("inform", "status", "shipped")
+_REFUSED_TOO_LATE = tuple(("deny", x) for x in ("not_cancellable", "already_shipped", LATE))
 _TOO_LATE = {
     "cancel": "not_cancellable",
     "address": "already_shipped",

@@ -390,6 +390,10 @@ def _is_final_sale(s: Sentence) -> bool:
     return "final" in s.tokens and ("sale" in s.tokens or "sales" in s.tokens)
 
 
+_CLOSERS = (["they"], ["theyve"], ["you"], ["youve"])
+"""Who closes a window of another kind: "right after they've closed the window"."""
+
+
 def _is_over(s: Sentence, blocked: bool) -> bool:
     """The time for returns is over; "more than 30 days" says so only beside an inability."""
     places = s.at("over") if s.has("window", "days") else []
@@ -397,7 +401,8 @@ def _is_over(s: Sentence, blocked: bool) -> bool:
         places += s.at("long_ago")
     if s.has("window") or (s.has("days") and (blocked or about(s, "exchange"))):
         places += s.at("exceeding")
-    return any(not s.near("negation", place, 3) for place in places)
+    shut = {place for place in places if s.tokens[place - 1 : place] in _CLOSERS}
+    return any(not s.near("negation", place, 3) for place in places if place not in shut)
 
 
 def _is_undelivered(s: Sentence) -> bool:

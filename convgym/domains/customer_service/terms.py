@@ -111,6 +111,8 @@ def _postage(s: Sentence, before: Around) -> str:
         return ""
     if {"free", "charged"}.issubset(s.tokens) and not s.has("negation"):
         return ""
+    if "orders" in s.tokens and _THIS_ONE.isdisjoint(s.tokens):
+        return ""  # a rule: "is free for orders of $50 and more"
     payers = [(at, payer) for at, token in enumerate(s.tokens) if (payer := _payer(s, at, token))]
     for at, payer in payers if s.has("postage") else ():
         if _stands(s, at):
@@ -131,6 +133,7 @@ def _postage(s: Sentence, before: Around) -> str:
     return ""
 
 
+_THIS_ONE = frozenset("you your yours youll we well it its this that i ill".split())
 _NONE = frozenset(("no", "nothing"))
 _PAYING = frozenset("pay bear cover carry paying bearing covering".split())
 _YOU = frozenset("you youd youll youve".split())

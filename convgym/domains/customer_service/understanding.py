@@ -28,6 +28,7 @@ from convgym.domains.customer_service.changes import (
 from convgym.domains.customer_service.claims import (
     HARMLESS,
     LATE,
+    REASONS,
     STATUS,
     TERMS,
     UNLABELLED,
@@ -121,6 +122,12 @@ _OTHERS = re.compile(
     r"^\s*(?:customer|user|system|tool)\s*:.*$|\{[^{}]*\"[^{}]*\}", re.IGNORECASE | re.MULTILINE
 )
 """What is not said by the agent: lines of somebody else, and raw data."""
+_RULE = re.compile(
+    r"^(?!.*\b(?:I|I'm|I've|[Yy]ours?|[Yy]ou)\b)(?:.*, reason: (?:" + "|".join(REASONS) + r")\b|"
+    r".*\bbefore the customer confirms\b|[^\w\n]*Transfer to a human\b).*$",
+    re.MULTILINE,
+)
+"""A line of the policy document: it tells the agent what to do, and no customer of any record."""
 _NUMBER = re.compile(r"[WwSsCc]\d{5}")
 
 
@@ -161,7 +168,7 @@ def _cached(text: str) -> tuple[Claim, ...]:
 
 
 def _read(text: str) -> tuple[Claim, ...]:
-    text = written_out(_OTHERS.sub(" ", text))
+    text = written_out(_OTHERS.sub(" ", _RULE.sub(" ", text)))
     sentences = lexicon().read(text)
     claims: list[Claim] = []
     named = {"w": "", "s": "", "c": ""}

@@ -103,6 +103,8 @@ PLANS: tuple[tuple[str, int], ...] = (  # name, cents a month
 DUPLICATE, UNASSIGNED, ORDER, PLAN = range(4)
 """What a charge is shown to be for."""
 PENDING, BOOKED = range(2)
+DEPENDS = {"stock": "variant", "town": "address"}
+"""Fields that rest on a detail: what is in stock of what is wanted, and where it is to go."""
 
 Column = NDArray[np.int64]
 
@@ -127,6 +129,8 @@ class Shop:
         self.new_street = _drawn(len(STREETS), customers, 13).tolist()
         self.new_number = (1 + _drawn(180, customers, 14)).tolist()
         town = _drawn(len(TOWNS), customers, 15)
+        one, other = (_drawn(1 << len(COLOURS), customers * ORDERS_EACH, at) for at in (21, 22))
+        self._shelf: list[int] = (one | other).tolist()  # bit per variant, three in four are there
         self.columns: dict[str, dict[str, Column]] = {
             "": {
                 "returns": _drawn(5, customers, 16),
@@ -144,6 +148,17 @@ class Shop:
         }
 
     # -- columns -----------------------------------------------------------------------------------
+
+    @cached_property
+    def among(self) -> dict[str, NDArray[np.bool_]]:
+        """Orders that anybody would ask a thing for, by workflow: see `convgym.desk.tasks`.
+
+        What has come back to the shop already is not returned, exchanged or repaired, and nobody
+        misses the refund of what has not arrived.
+        """
+        order = self.columns["order"]
+        kept, arrived = order["received"] < 0, order["stage"] == DELIVERED
+        return {"return": kept, "exchange": kept, "warranty": kept, "refund": arrived}
 
     @staticmethod
     def _orders() -> dict[str, Column]:
@@ -167,7 +182,10 @@ class Shop:
         choices = np.where(category == 0, len(SIZES), len(COLOURS))
         variant = _drawn(60, rows, 8) % choices
         wanted = (variant + 1 + _drawn(60, rows, 9) % (choices - 1)) % choices
-        returned = delivered & (_drawn(3, rows, 18) > 0)
+        returned = delivered & (_drawn(2, rows, 18) > 0)
+        # Nobody has sent everything back.
+        everything = returned.reshape(-1, ORDERS_EACH).all(axis=1)
+        returned[np.flatnonzero(everything) * ORDERS_EACH + 1] = False
         return {
             "item": item,
             "category": category,
@@ -189,12 +207,14 @@ class Shop:
         twins = _drawn(6, CUSTOMERS, 1, 1) == 0
         plan[twins, 1] = plan[twins, 0]
         months = _drawn(9, rows, 2, 1).reshape(-1, SUBSCRIPTIONS_EACH) + np.array([0, 2])
-        started = months * 30 + _drawn(28, rows, 3, 1).reshape(-1, SUBSCRIPTIONS_EACH)
+        # So many whole months ago, and some days more.
+        begun = np.array([(TODAY - _months_before(m)).days for m in range(months.max() + 1)])
+        started = begun[months] + 1 + _drawn(26, rows, 3, 1).reshape(-1, SUBSCRIPTIONS_EACH)
         started[:, 1] = np.where(started[:, 0] == started[:, 1], started[:, 1] + 1, started[:, 1])
         return {
             "plan": plan.ravel(),
             "months": months.ravel(),
-            "started": started.ravel() + 1,
+            "started": started.ravel(),
             "yearly": (_drawn(4, rows, 4, 1) == 0).astype(np.int64),
         }
 
@@ -248,10 +268,7 @@ class Shop:
             ("order", "placed"): lambda row: date_text(-order["placed"][row]),
             ("order", "bought"): lambda row: self._kinds(row)[order["variant"][row]],
             ("order", "variant"): lambda row: self._kinds(row)[order["wanted"][row]],
-            ("order", "stock"): lambda row: (
-                f"{self._kinds(row)[order['wanted'][row]]}: "
-                + ("in stock" if order["stock"][row] else "out of stock")
-            ),
+            ("order", "stock"): self._stock,
             ("order", "returned"): self._returned,
             ("order", "address"): lambda row: self.address(row // ORDERS_EACH),
             ("subscription", "subscription"): subscription_id,
@@ -282,6 +299,14 @@ class Shop:
 
     def _kinds(self, order: int) -> tuple[str, ...]:
         return SIZES if self._lists["order"]["category"][order] == 0 else COLOURS
+
+    def _stock(self, row: int) -> str:
+        """Of every variant, since which one is wanted is the customer's to say."""
+        order, kinds = self._lists["order"], self._kinds(row)
+        there = self._shelf[row] & ~(1 << order["wanted"][row])
+        there |= order["stock"][row] << order["wanted"][row]
+        words = ("out of stock", "in stock")
+        return ", ".join(f"{kind}: {words[there >> k & 1]}" for k, kind in enumerate(kinds))
 
     def _delivery(self, order: int) -> str:
         day = date_text(self._lists["order"]["due"][order])
@@ -379,6 +404,11 @@ def charge_id(row: int) -> str:
 def money(cents: int) -> str:
     """`$24.90`."""
     return f"${cents // 100}.{cents % 100:02d}"
+
+
+def _months_before(months: int) -> date:
+    years, month = divmod(TODAY.month - 1 - months, 12)
+    return TODAY.replace(year=TODAY.year + years, month=month + 1)
 
 
 def _days(days: int) -> str:
