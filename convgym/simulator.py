@@ -13,24 +13,28 @@ same words as `gym.make(...).reset(seed=seed)` and the same replies.
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
 import gymnasium as gym
+from gymnasium.envs.registration import load_env_creator
 
 import convgym.envs.registration as registration
 from convgym.conversation import Conversation, Message
-from convgym.engine.tasks import parse_task_id
+from convgym.desk.folder import FolderDesk
 from convgym.errors import InvalidConfiguration
 from convgym.evaluation.rollout import Rollout, play
 from convgym.policies.policy import ActPolicy, Policy
 from convgym.policies.rendered import RenderedPolicy
-from convgym.policies.scripted import OraclePolicy
+from convgym.policies.roster import ladder
 from convgym.randomization.scenarios import Scenario
 from convgym.users.persona import Persona
 
+_SCENARIO_ID = re.compile(r"([a-z_]+-[0-9]+)/([0-9]+)")
 Agent = Policy | Callable[[list[dict[str, str]]], str]
 """A policy; or a function from `[{"role", "content"}, …]`, policy and tools first, to a reply."""
 
@@ -39,17 +43,21 @@ Agent = Policy | Callable[[list[dict[str, str]]], str]
 class SimulatorConfig:
     """What is simulated; the fields below `env_id` are the environment's keywords.
 
-    Bad values fail where the environment is made, with its sentence.
+    Only what differs from its default is handed over, so that a field may stand here that an
+    environment does not take. Bad values fail where the environment is made, with its sentence.
     """
 
     env_id: str = "ConvGym/CustomerService-v0"
     """The domain, as a registered environment."""
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    """What else the environment takes: `{"folder": ...}` of a domain of your own."""
     split: str = "train"
-    """`train`, `validation` or `test`."""
+    """`train`, `validation`, `test`, or what training never meets: `test_compositional`,
+    `test_primitive`, `test_policy`, `test_persona`, `test_lexical`."""
     task_id: str | None = None
     """One task for every conversation; None draws them."""
     topic: str | None = None
-    """What the customer wants; None draws it."""
+    """What the customer wants first; None draws it."""
     difficulty: float | None = None
     """From 0 to 1; None draws from all tasks alike."""
     persona: Any = None
@@ -66,12 +74,12 @@ class SimulatorConfig:
     """A callable that words the customer's turns, for realism above 0.5."""
     user: Any = None
     """A fitted user's path, or a language model that plays the customer whole."""
-    phrases: str = "train"
-    """The customer's wordings: `train` or `held_out`."""
+    phrases: str | None = None
+    """The customer's wordings: `train` or `held_out`; None takes those of the split."""
     reward: str = "success"
     """`success`, `graded` or `milestones`."""
-    max_turns: int = 30
-    """Agent turns after which a conversation is cut off."""
+    max_turns: int | None = None
+    """Agent turns after which a conversation is cut off; None leaves it to the environment."""
     seed: int = 0
     """Of the first conversation; the following ones take the numbers after it."""
 
@@ -85,18 +93,34 @@ class SimulatorConfig:
             raise InvalidConfiguration(
                 f"no environment is called {self.env_id!r}; there are {', '.join(known)}"
             )
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        keywords = {k: v for k, v in given.items() if k not in ("env_id", "seed")}
+        given: dict[str, Any] = {"observation": "dict", "action": "text"}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name not in ("env_id", "keywords", "seed") and value != one.default:
+                given[one.name] = value
+        given |= self.keywords
         try:
-            return gym.make(
-                self.env_id, disable_env_checker=True, observation="dict", action="text", **keywords
-            )
+            return gym.make(self.env_id, disable_env_checker=True, **given)
         except TypeError as error:
             if isinstance(error, InvalidConfiguration):
                 raise
-            raise InvalidConfiguration(
-                f"{self.env_id!r} is no environment of conversations; there are {', '.join(known)}"
-            ) from error
+            raise InvalidConfiguration(self._not_taken(given, error)) from error
+
+    def _not_taken(self, given: Mapping[str, Any], error: TypeError) -> str:
+        """What is wrong with what the environment's class was given."""
+        known = registration.ENVIRONMENTS
+        if self.env_id not in known:
+            known_ids = ", ".join(known)
+            return f"{self.env_id!r} is no environment of conversations; there are {known_ids}"
+        made: Any = load_env_creator(known[self.env_id])
+        named: set[str] = set()
+        for kind in made.__mro__:
+            named |= set(inspect.signature(kind.__init__).parameters)
+        takes = sorted(named - {"self", "args", "kwargs", "keywords"})
+        strange = [name for name in given if name not in takes]
+        if not strange:
+            return f"{self.env_id!r} could not be made: {error}"
+        return f"{self.env_id!r} takes no {strange[0]!r}; it takes {', '.join(takes)}"
 
 
 # -- whole conversations ---------------------------------------------------------------------------
@@ -122,10 +146,12 @@ class ConversationSimulator:
         `scenario`: a Scenario or its dict, replayed with its task, customer and first words; a
         scenario's id `"train-17/3"`, which leaves the persona open; or a task's, `"train-17"`.
         `persona` overrides that of the scenario and of the configuration. `agent`: a policy, or a
-        function from messages to a reply; without one a scripted oracle that speaks. `seed`:
-        without one, the configuration's for the first conversation and one more for each after it.
+        function from messages to a reply; without one the domain's scripted oracle, which speaks.
+        `seed`: without one, the configuration's for the first conversation and one more for each
+        after it.
 
-        Raises InvalidConfiguration for a scenario or a persona that there is not.
+        Raises InvalidConfiguration for a scenario or a persona that there is not, and where no
+        agent was given and the environment has no scripted ones.
         """
         if seed is None:
             seed = self._next
@@ -133,7 +159,7 @@ class ConversationSimulator:
         options = scenario_options(scenario)
         if persona is not None:
             options["persona"] = persona
-        policy = policy_of(agent, lambda: str(self.env.get_wrapper_attr("system_prompt")))
+        policy = policy_of(agent, self.env)
         return conversation_of(play(self.env, policy, seed=seed, options=options), policy.name)
 
     def generate_conversations(
@@ -157,16 +183,17 @@ def scenario_options(scenario: Scenario | Mapping[str, Any] | str | None) -> dic
     persona: Any = None
     if isinstance(scenario, Mapping):
         persona, scenario = scenario.get("persona"), scenario.get("id", scenario.get("task_id"))
-    task_id, slash, seed = scenario.partition("/") if isinstance(scenario, str) else ("", "", "")
-    if not task_id or (slash and not (seed.isascii() and seed.isdigit())):
+    if not (isinstance(scenario, str) and scenario):
         raise InvalidConfiguration(
             f"scenario={str(scenario)[:40]!r} is no scenario; give a Scenario, its dict, its id "
             "such as 'train-17/3', or a task's id such as 'train-17'"
         )
-    parse_task_id(task_id)
-    options: dict[str, Any] = {"task_id": task_id}
-    if slash:
-        options |= {"user_seed": int(seed), "wording_seed": int(seed)}
+    named = _SCENARIO_ID.fullmatch(scenario)
+    if named is None:
+        options: dict[str, Any] = {"task_id": scenario}
+    else:
+        seed = int(named[2])
+        options = {"task_id": named[1], "user_seed": seed, "wording_seed": seed}
     return options | ({"persona": dict(persona)} if persona else {})
 
 
@@ -214,19 +241,37 @@ def conversation_of(rollout: Rollout, agent: str = "") -> Conversation:
 # -- agents ----------------------------------------------------------------------------------------
 
 
-def policy_of(agent: Agent | None, system: Callable[[], str]) -> Policy:
-    """Any agent as a policy that answers `dict` observations in text.
+def scripted_agents(env: gym.Env[Any, Any]) -> dict[str, Callable[[], ActPolicy]]:
+    """Makers of an environment's scripted agents, by name: random up to oracle.
 
-    `system` gives policy and tools of the running episode, for a function.
+    Raises InvalidConfiguration for an environment without any: they belong to a service desk.
     """
+    return ladder(_domain_of(env))
+
+
+def _domain_of(env: gym.Env[Any, Any]) -> str:
+    """The name, or the folder, under which an environment's domain is found."""
+    base: Any = env.unwrapped
+    domain = getattr(base, "domain", None)
+    if domain is None:
+        name = env.spec.id if env.spec else type(base).__name__
+        raise InvalidConfiguration(
+            f"{name} has no scripted agents; give agent=, a function from messages to a reply or "
+            "a policy that speaks"
+        )
+    return str(domain.made_from[0]) if isinstance(domain, FolderDesk) else str(domain.domain)
+
+
+def policy_of(agent: Agent | None, env: gym.Env[Any, Any]) -> Policy:
+    """Any agent as a policy that answers `dict` observations of `env` in text."""
     if agent is None:
-        agent = OraclePolicy()
+        agent = scripted_agents(env)["oracle"]()
     if isinstance(agent, ActPolicy):
-        return RenderedPolicy(agent)
+        return RenderedPolicy(agent, domain=_domain_of(env))
     if hasattr(agent, "predict"):
         return cast(Policy, agent)
     if callable(agent):
-        return _Function(agent, system)
+        return _Function(agent, lambda: str(env.get_wrapper_attr("system_prompt")))
     raise InvalidConfiguration(
         f"agent={agent!r} is neither a policy nor a function from messages to a reply"
     )

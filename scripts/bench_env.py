@@ -1,6 +1,6 @@
 """Steps per CPU-second of the environment beside CartPole, in one run.
 
-    python scripts/bench_env.py [--seconds 3] [--episodes 400]
+    python scripts/bench_env.py [--env ConvGym/CustomerService-v0] [--seconds 3] [--episodes 400]
 
 Every figure counts resets and grading. Text modes are driven by the planner's replies in
 words, made beforehand for the same seeds, so that only the environment is timed; their
@@ -18,21 +18,27 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-import convgym
+import convgym  # noqa: F401  registers the environments
 from convgym.domains.customer_service import understanding
 from convgym.engine.keys import child
 from convgym.evaluation.rollout import play
+from convgym.language import speech
 from convgym.policies.rendered import RenderedPolicy
-from convgym.policies.scripted import PlannerPolicy
+from convgym.policies.roster import ladder
+
+ENVIRONMENT = "ConvGym/CustomerService-v0"
 
 Script = list[tuple[int, list[Any]]]
 """(seed, actions) of each episode."""
 
 
-def scripted(action: str, episodes: int) -> Script:
+def scripted(action: str, episodes: int, environment: str = ENVIRONMENT) -> Script:
     """What the planner does in each episode, in acts or in words."""
-    env = gym.make(ENVIRONMENT, observation="dict", action=action)
-    policy = RenderedPolicy(PlannerPolicy()) if action == "text" else PlannerPolicy()
+    env = gym.make(environment, observation="dict", action=action)
+    base: Any = env.unwrapped
+    domain = base.make_domain().domain
+    planner = ladder(domain)["planner"]()
+    policy = RenderedPolicy(planner, domain=domain) if action == "text" else planner
     return [
         (seed, play(env, policy, seed=seed).actions)
         for seed in (child(0, index) for index in range(episodes))
@@ -80,18 +86,18 @@ def cartpole(seconds: float) -> float:
     return count / (time.process_time() - start)
 
 
-ENVIRONMENT = next(iter(convgym.ENVIRONMENTS))
-
-
 def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--env", default=ENVIRONMENT)
     parser.add_argument("--seconds", type=float, default=3.0, help="for CartPole")
     parser.add_argument("--episodes", type=int, default=400, help="of each mode")
     options = parser.parse_args()
 
-    understanding.LONGEST_CACHED = -1
-    scripts = {action: scripted(action, options.episodes) for action in ("text", "act")}
+    understanding.LONGEST_CACHED = speech.LONGEST_CACHED = -1
+    scripts = {
+        action: scripted(action, options.episodes, options.env) for action in ("text", "act")
+    }
     words = [len(a.split()) for _, actions in scripts["text"] for a in actions]
     calls = sum("<tool_call>" in a for _, actions in scripts["text"] for a in actions)
     print(
@@ -104,7 +110,7 @@ def main() -> None:
     print(f"{'CartPole-v1':<24}{anchor:>12,.0f}{1:>12.2f}")
     for action in ("text", "act"):
         for observation in ("message", "transcript", "dict", "features"):
-            env = gym.make(ENVIRONMENT, observation=observation, action=action)
+            env = gym.make(options.env, observation=observation, action=action)
             total(env, scripts[action][:20])  # warm caches
             count, seconds = total(env, scripts[action])
             steps, resets = drive(env, scripts[action])

@@ -1,6 +1,6 @@
 """Turns per CPU-second of the simulated user alone: what it decides, and its words.
 
-    python scripts/bench_user.py [--episodes 400] [--rounds 3]
+    python scripts/bench_user.py [--env ConvGym/CustomerService-v0] [--episodes 400] [--rounds 3]
 
 Situations are taken from real conversations with the planner: the user's state just before it
 answers, and what it heard. Each is answered anew and put into words, with every source of words,
@@ -45,11 +45,13 @@ class Recorder:
         return turn
 
 
-def situations(env: gym.Env[Any, Any], episodes: int) -> list[Situation]:
+def situations(
+    env: gym.Env[Any, Any], episodes: int, environment: str = ENVIRONMENT
+) -> list[Situation]:
     """Every situation of the planner's conversations."""
     base: Any = env.unwrapped
     base._engine.user = recorder = Recorder(base._engine.user)
-    for seed, actions in scripted("act", episodes):
+    for seed, actions in scripted("act", episodes, environment):
         env.reset(seed=seed)
         for action in actions:
             env.step(action)
@@ -77,11 +79,12 @@ def rate(env: gym.Env[Any, Any], seen: Sequence[Situation], source: str, typos: 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--env", default=ENVIRONMENT)
     parser.add_argument("--episodes", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=3, help="the best of so many counts")
     options = parser.parse_args()
-    env = gym.make(ENVIRONMENT, observation="features", action="act")
-    seen = situations(env, options.episodes)
+    env = gym.make(options.env, observation="features", action="act")
+    seen = situations(env, options.episodes, options.env)
     anchor = cartpole(2.0)
     print(f"{'user turn':<36}{'turns/CPU-s':>12}{'x CartPole':>12}   ({len(seen):,} situations)")
     for name, source, typos in (

@@ -45,9 +45,9 @@ from convgym.evaluation.report import (
     write_report,
 )
 from convgym.evaluation.rollout import play
-from convgym.policies.null import NULL_POLICIES, RandomToolPolicy
-from convgym.policies.policy import Policy
+from convgym.policies.policy import ActPolicy, Policy
 from convgym.policies.rendered import RenderedPolicy
+from convgym.policies.roster import null_policies
 from convgym.policies.scripted import (
     KeywordPolicy,
     OraclePolicy,
@@ -298,8 +298,10 @@ def compare(demo: Demo, learnt: Sequence[Policy]) -> list[Evaluation]:
     in_words = demo.make(observation="message", action="text", split="test")
     in_acts = demo.acting(split="test")
     contestants: list[tuple[Policy, gym.Env[Any, Any]]] = [
-        *((make(), in_words) for make in NULL_POLICIES.values()),
-        (RandomToolPolicy(), in_acts),
+        *(
+            (policy, in_acts if isinstance(policy, ActPolicy) else in_words)
+            for policy in (make() for make in null_policies().values())
+        ),
         (RandomPolicy(), in_acts),
         (KeywordPolicy(), in_acts),
         (_named(BehaviorMixture(behavior()), "behaviour (data)"), in_acts),

@@ -1,6 +1,7 @@
 """Success of the scripted policies at each difficulty, and with each built-in persona.
 
-    python scripts/difficulty_ladder.py [--episodes 400] [--split test] [--seed 0]
+    python scripts/difficulty_ladder.py [--env ConvGym/CustomerService-v0] [--episodes 400]
+                                        [--split test] [--seed 0]
 
 Exit code 1 where the planner's success does not fall from each level to the next, or a policy
 does better than the next one of the ladder.
@@ -18,24 +19,23 @@ import gymnasium as gym
 
 import convgym  # noqa: F401  registers the environments
 from convgym.evaluation.evaluate import Evaluation, evaluate
-from convgym.policies.scripted import LADDER, PlannerPolicy
+from convgym.policies.roster import ladder
 from convgym.users.persona import BUILT_IN
 
 ENVIRONMENT = "ConvGym/CustomerService-v0"
 LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
-NAMES = tuple(policy.name for policy in LADDER)
+NAMES = ("random", "keyword", "slot-filling", "planner", "oracle")
 
 
-def ladder(
-    options: Mapping[str, Any], episodes: int, split: str, seed: int
+def scores_of(
+    environment: str, options: Mapping[str, Any], episodes: int, split: str, seed: int
 ) -> dict[str, Evaluation]:
     """Every scripted policy under the same reset options, by name."""
-    env = gym.make(ENVIRONMENT, observation="features", action="act", disable_env_checker=True)
+    env = gym.make(environment, observation="features", action="act", disable_env_checker=True)
+    base: Any = env.unwrapped
     return {
-        policy.name: evaluate(
-            policy(), env, episodes=episodes, seed=seed, split=split, options=options
-        )
-        for policy in LADDER
+        name: evaluate(make(), env, episodes=episodes, seed=seed, split=split, options=options)
+        for name, make in ladder(base.make_domain().domain).items()
     }
 
 
@@ -56,6 +56,7 @@ def _row(title: str, scores: Mapping[str, Evaluation]) -> str:
 def main() -> int:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--env", default=ENVIRONMENT)
     parser.add_argument("--episodes", type=int, default=400)
     parser.add_argument("--split", default="test")
     parser.add_argument("--seed", type=int, default=0)
@@ -66,15 +67,15 @@ def main() -> int:
     print("|---" * (len(NAMES) + 1) + "|")
     planner, right = [], True
     for level in LEVELS:
-        scores = ladder({"difficulty": level}, *given)
+        scores = scores_of(arguments.env, {"difficulty": level}, *given)
         print(_row(str(level), scores), flush=True)
         right &= ordered(scores)
-        planner.append(scores[PlannerPolicy.name].success)
+        planner.append(scores["planner"].success)
     right &= all(easier > harder for easier, harder in pairwise(planner))
     print(f"\n| persona | {' | '.join(NAMES)} |")
     print("|---" * (len(NAMES) + 1) + "|")
     for persona in BUILT_IN:
-        scores = ladder({"persona": persona}, *given)
+        scores = scores_of(arguments.env, {"persona": persona}, *given)
         print(_row(persona, scores), flush=True)
         right &= ordered(scores)
     return int(not right)

@@ -1,6 +1,7 @@
 """The floors of the null policies: what must score about nothing, and what it scores.
 
-    python scripts/null_floors.py [--episodes 1000] [--split test] [--seed 0]
+    python scripts/null_floors.py [--env ConvGym/CustomerService-v0] [--episodes 1000]
+                                  [--split test] [--seed 0]
 
 Success and mean graded reward with the upper end of Wilson's 95 % interval; a graded reward
 lies in [0, 1], so its sum is put in where a count of successes would stand, which is on the
@@ -15,16 +16,19 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import gymnasium
 
+import convgym  # noqa: F401  registers the environments
 from convgym.evaluation.evaluate import evaluate
 from convgym.evaluation.intervals import wilson
-from convgym.policies.null import BY_THE_BOOK, NULL_POLICIES, OpenLoopPolicy, RandomToolPolicy
-from convgym.policies.policy import Policy
+from convgym.policies.policy import ActPolicy
+from convgym.policies.roster import by_the_book, null_policies
 
 LIMIT = 0.02
+ENVIRONMENT = "ConvGym/CustomerService-v0"
 
 
 class Floor(NamedTuple):
@@ -43,16 +47,23 @@ class Floor(NamedTuple):
         )
 
 
-def floor(name: str, episodes: int, split: str = "test", seed: int = 0) -> Floor:
-    """Play one; `name` is `random-tool`, in NULL_POLICIES or in BY_THE_BOOK."""
-    acting = name not in NULL_POLICIES
-    policy: Policy
-    if name in BY_THE_BOOK:
-        policy = OpenLoopPolicy(name, BY_THE_BOOK[name])
-    else:
-        policy = RandomToolPolicy() if acting else NULL_POLICIES[name]()
+@cache
+def domain_of(environment: str) -> str:
+    """The name under which an environment's scripted agents are found."""
+    base: Any = gymnasium.make(environment, disable_env_checker=True).unwrapped
+    name: str = base.make_domain().domain
+    return name
+
+
+def floor(
+    name: str, episodes: int, split: str = "test", seed: int = 0, environment: str = ENVIRONMENT
+) -> Floor:
+    """Play one of the domain's null policies or of its agents by the book, by its name."""
+    domain = domain_of(environment)
+    policy = (null_policies(domain) | by_the_book(domain))[name]()
+    acting = isinstance(policy, ActPolicy)
     env = gymnasium.make(
-        "convgym:ConvGym/CustomerService-v0",
+        environment,
         observation="features" if acting else "message",
         action="act" if acting else "text",
         reward="graded",
@@ -68,14 +79,15 @@ def wilson_of_share(share: float, n: int) -> float:
     return wilson(min(n, math.ceil(share * n)), n)[1]
 
 
-def names() -> tuple[str, ...]:
+def names(environment: str = ENVIRONMENT) -> tuple[str, ...]:
     """All null policies."""
-    return (*NULL_POLICIES, RandomToolPolicy.name)
+    return tuple(null_policies(domain_of(environment)))
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--env", default=ENVIRONMENT)
     parser.add_argument("--episodes", type=int, default=1000)
     parser.add_argument("--split", default="test")
     parser.add_argument("--seed", type=int, default=0)
@@ -83,15 +95,16 @@ def main() -> None:
     print(f"| {'null policy':<27} | success | upper | graded | upper |")
     print(f"|{'-' * 29}|---|---|---|---|")
     over = []
-    for name in names():
-        scored = floor(name, arguments.episodes, arguments.split, arguments.seed)
+    given = (arguments.episodes, arguments.split, arguments.seed, arguments.env)
+    for name in names(arguments.env):
+        scored = floor(name, *given)
         print(scored, flush=True)
         if max(scored.success_upper, scored.graded_upper) > LIMIT:
             over.append(name)
     print(f"\n| {'by the book':<27} | success | upper | graded | upper |")
     print(f"|{'-' * 29}|---|---|---|---|")
-    for name in BY_THE_BOOK:
-        print(floor(name, arguments.episodes, arguments.split, arguments.seed), flush=True)
+    for name in by_the_book(domain_of(arguments.env)):
+        print(floor(name, *given), flush=True)
     if over:
         sys.exit(f"above {LIMIT}: {', '.join(over)}")
 

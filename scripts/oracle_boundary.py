@@ -1,9 +1,10 @@
 """The oracle across a process boundary: every task can be solved with what is handed out.
 
-    python scripts/oracle_boundary.py [--episodes 1000] [--split test] [--seed 0]
+    python scripts/oracle_boundary.py [--env ConvGym/CustomerService-v0] [--episodes 1000]
+                                      [--split test] [--seed 0]
 
     child                                    parent
-    environment ── {"features", "mask"} ──►  OraclePolicy
+    environment ── {"features", "mask"} ──►  oracle
                 ◄── {"action"} ────────────
 
 The child holds the environment, the task and the user. All that crosses is one JSON line a
@@ -21,22 +22,21 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
+import gymnasium
 import numpy as np
 
+import convgym  # noqa: F401  registers the environments
 from convgym.engine.keys import child as child_key
 from convgym.evaluation.intervals import wilson
-from convgym.policies.scripted import OraclePolicy
+from convgym.policies.roster import ladder
 
 ROOT = Path(__file__).resolve().parents[1]
+ENVIRONMENT = "ConvGym/CustomerService-v0"
 
 
-def serve(lines: TextIO, answers: TextIO) -> None:
+def serve(lines: TextIO, answers: TextIO, environment: str = ENVIRONMENT) -> None:
     """The child: plays the environment for whoever writes JSON lines."""
-    import gymnasium
-
-    env = gymnasium.make(
-        "convgym:ConvGym/CustomerService-v0", observation="features", action="act"
-    )
+    env = gymnasium.make(environment, observation="features", action="act")
 
     def answer(**values: Any) -> None:
         print(json.dumps(values), file=answers, flush=True)
@@ -53,12 +53,15 @@ def serve(lines: TextIO, answers: TextIO) -> None:
         answer(features=features.tolist(), mask=info["action_mask"].tolist())
 
 
-def play_across(episodes: int, split: str = "test", seed: int = 0) -> list[bool]:
+def play_across(
+    episodes: int, split: str = "test", seed: int = 0, environment: str = ENVIRONMENT
+) -> list[bool]:
     """The parent: whether the oracle succeeded, task by task."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    policy, successes = OraclePolicy(), []
+    base: Any = gymnasium.make(environment).unwrapped
+    policy, successes = ladder(base.make_domain().domain)["oracle"](), []
     with subprocess.Popen(
-        [sys.executable, __file__, "--child"],
+        [sys.executable, __file__, "--child", "--env", environment],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -89,15 +92,16 @@ def play_across(episodes: int, split: str = "test", seed: int = 0) -> list[bool]
 def main() -> None:
     """Print the oracle's success with its interval."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--env", default=ENVIRONMENT)
     parser.add_argument("--episodes", type=int, default=1000)
     parser.add_argument("--split", default="test")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
-        serve(sys.stdin, sys.stdout)
+        serve(sys.stdin, sys.stdout, arguments.env)
         return
-    successes = play_across(arguments.episodes, arguments.split, arguments.seed)
+    successes = play_across(arguments.episodes, arguments.split, arguments.seed, arguments.env)
     won = sum(successes)
     low, high = wilson(won, len(successes))
     print(

@@ -1,6 +1,7 @@
 """What each reward is worth to agents that solve nothing, and to one that does.
 
-    python scripts/reward_floors.py [--tasks 500] [--split test] [--seed 0]
+    python scripts/reward_floors.py [--env ConvGym/CustomerService-v0] [--tasks 500]
+                                    [--split test] [--seed 0]
 
 Mean score of ended conversations, and in brackets the upper end of a 95 % interval: Wilson's,
 the sum of scores put in where a count of successes would stand, which is on the safe side.
@@ -13,18 +14,17 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
 
+import convgym  # noqa: F401  registers the environments
 from convgym.engine.keys import child
 from convgym.evaluation.intervals import wilson
 from convgym.evaluation.rollout import play
-from convgym.policies.null import NULL_POLICIES, RandomToolPolicy
-from convgym.policies.policy import Policy
+from convgym.policies.policy import ActPolicy, Policy
 from convgym.policies.rendered import RenderedPolicy
-from convgym.policies.scripted import PlannerPolicy
+from convgym.policies.roster import ladder, null_policies
 from convgym.rewards.combined import CustomerService, SalesAssistant, TechnicalSupport
 from convgym.rewards.outcome import Outcome, Reward
 from convgym.rewards.single import (
@@ -39,7 +39,7 @@ from convgym.rewards.single import (
 from convgym.rewards.wrapper import ConversationReward
 
 LIMIT = 0.02
-ENVIRONMENT = "convgym:ConvGym/CustomerService-v0"
+ENVIRONMENT = "ConvGym/CustomerService-v0"
 REWARDS: tuple[Reward, ...] = (
     TaskCompletion(),
     TaskCompletion(partial=1.0, name="task_completion, partial=1"),
@@ -53,28 +53,34 @@ REWARDS: tuple[Reward, ...] = (
     Engagement(),
     SimilarityAware(),
 )
-ACTING: Mapping[str, Policy] = {"random-tool": RandomToolPolicy(), "planner": PlannerPolicy()}
+SCALE = ("planner", "planner in words")
 
 
-def policies() -> dict[str, Policy]:
+def policies(environment: str = ENVIRONMENT) -> dict[str, Policy]:
     """The null policies, then the planner in acts and in words, for scale."""
-    nulls: dict[str, Policy] = {name: make() for name, make in NULL_POLICIES.items()}
-    return {**nulls, **ACTING, "planner in words": RenderedPolicy(PlannerPolicy())}
+    base: Any = gymnasium.make(environment, disable_env_checker=True).unwrapped
+    domain = base.make_domain().domain
+    planner = ladder(domain)["planner"]
+    made: dict[str, Policy] = {name: make() for name, make in null_policies(domain).items()}
+    scale = (planner(), RenderedPolicy(planner(), domain=domain))
+    return made | dict(zip(SCALE, scale, strict=True))
 
 
 def is_null(name: str) -> bool:
     """Whether a policy must be worth about nothing."""
-    return name in NULL_POLICIES or name == RandomToolPolicy.name
+    return name not in SCALE
 
 
-def outcomes(name: str, tasks: int, split: str = "test", seed: int = 0) -> list[Outcome]:
+def outcomes(
+    name: str, tasks: int, split: str = "test", seed: int = 0, environment: str = ENVIRONMENT
+) -> list[Outcome]:
     """What one policy leaves of the first tasks of a split."""
-    policy = policies()[name]
+    policy = policies(environment)[name]
     env: Any = ConversationReward(
         gymnasium.make(
-            ENVIRONMENT,
-            observation="dict" if name.startswith("planner") else "message",
-            action="act" if name in ACTING else "text",
+            environment,
+            observation="message" if is_null(name) else "dict",
+            action="act" if isinstance(policy, ActPolicy) else "text",
         ),
         TaskCompletion(),
     )
@@ -96,16 +102,15 @@ def floor(reward: Reward, found: list[Outcome]) -> tuple[float, float]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--env", default=ENVIRONMENT)
     parser.add_argument("--tasks", type=int, default=500)
     parser.add_argument("--split", default="test")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     if arguments.tasks < 1:
         parser.error(f"--tasks {arguments.tasks}: it takes 1 or more")
-    found = {
-        name: outcomes(name, arguments.tasks, arguments.split, arguments.seed)
-        for name in policies()
-    }
+    given = (arguments.tasks, arguments.split, arguments.seed, arguments.env)
+    found = {name: outcomes(name, *given) for name in policies(arguments.env)}
     print(f"| reward | sees success | {' | '.join(found)} |")
     print("|---" * (len(found) + 2) + "|")
     over = []

@@ -23,7 +23,15 @@ import gymnasium as gym
 
 import convgym  # noqa: F401  registers the environments
 from convgym.domains.customer_service.desk import CustomerServiceDesk
-from convgym.domains.customer_service.world import CATEGORIES, ITEMS
+from convgym.domains.customer_service.world import (
+    CATEGORIES,
+    COLOURS,
+    ITEMS,
+    PLANS,
+    SIZES,
+    STREETS,
+    TOWNS,
+)
 from convgym.language.retrieval import Signature
 from convgym.policies.scripted import OraclePolicy, ScriptedPolicy
 from convgym.users.persona import TRAITS
@@ -61,7 +69,8 @@ def known_words() -> frozenset[str]:
     phrases += [
         turn.text for one in signatures for r in range(3) for turn in voice.index.turns(one, r, 0)
     ]
-    phrases += [name for name, _, _ in ITEMS] + list(CATEGORIES)
+    phrases += [name for name, _, _ in ITEMS] + [name for name, _ in PLANS]
+    phrases += [*CATEGORIES, *SIZES, *COLOURS, *TOWNS, *STREETS]
     return frozenset(word.lower() for phrase in phrases for word in _WORD.findall(phrase))
 
 
@@ -70,9 +79,12 @@ def _misspelt(talk: Talk) -> float:
     return sum(word not in known_words() for word in plain) / max(1, len(plain))
 
 
+_NUMBERS = ("inform_order", "inform_subscription", "inform_charge")
+
+
 def _wrong_values(talk: Talk) -> float:
     """Values that had to be given again: what a slip of memory costs."""
-    slots = ("inform_email", "inform_postcode", "inform_order")
+    slots = ("inform_email", "inform_postcode", *_NUMBERS)
     return float(sum(max(0, talk.count(slot) - 1) for slot in slots))
 
 
@@ -98,7 +110,7 @@ class Effect(NamedTuple):
 
 
 def _looked_up(talk: Talk) -> float | None:
-    return float(bool(talk.count("inform_order"))) if talk.knowledge == "looks up" else None
+    return float(bool(talk.count(*_NUMBERS))) if talk.knowledge == "looks up" else None
 
 
 def _pushed(talk: Talk) -> float | None:
@@ -106,7 +118,8 @@ def _pushed(talk: Talk) -> float | None:
     return float(talk.count("push_back")) if refused else None
 
 
-_GIVEN = ("inform_order", "inform_item", "inform_category", "inform_email")
+_GIVEN = (*_NUMBERS, "inform_item", "inform_category", "inform_plan", "inform_amount",
+          "inform_email")  # fmt: skip
 EFFECTS: tuple[Effect, ...] = (
     Effect("patience", "gives up", Clumsy, -1, lambda t: float(t.count("give_up") > 0)),
     Effect("patience", "shows annoyance", Clumsy, -1, lambda t: t.count("frustrated")),
@@ -137,7 +150,7 @@ EFFECTS: tuple[Effect, ...] = (
 
 
 def converse(policy: ScriptedPolicy, persona: dict[str, float], seeds: Sequence[int]) -> list[Talk]:
-    """Conversations with one persona, one for each seed."""
+    """Conversations with one persona about one thing each, one for each seed."""
     env = gym.make(
         ENVIRONMENT, observation="dict", action="act", persona=persona, privileged=True,
         disable_env_checker=True,
@@ -146,13 +159,14 @@ def converse(policy: ScriptedPolicy, persona: dict[str, float], seeds: Sequence[
     for seed in seeds:
         observation, info = env.reset(seed=seed)
         policy.reset(seed)
-        talk, over = Talk(knowledge=json.loads(info["privileged"])["knowledge"]), False
+        told = json.loads(info["privileged"])
+        talk, over = Talk(knowledge=told["requests"][0]["knowledge"]), False
         _note(talk, observation, info)
         while not over:
             action, _ = policy.predict(observation, action_masks=info["action_mask"])
             observation, _, terminated, truncated, info = env.step(action)
             _note(talk, observation, info)
-            over = terminated or truncated
+            over = terminated or truncated or json.loads(info["privileged"])["at"] > 0
         talk.success = info["success"]
         talks.append(talk)
     return talks

@@ -12,7 +12,7 @@ import pytest
 
 import convgym  # noqa: F401  registers the environments
 from convgym.data.episodes import collect
-from convgym.domains.customer_service.vocabulary import ACTIONS
+from convgym.domains.catalogue import domain_called
 from convgym.errors import DatasetError, InvalidConfiguration, MissingExtra
 from convgym.evaluation.rollout import play
 from convgym.policies.scripted import PlannerPolicy, RandomPolicy
@@ -29,6 +29,7 @@ try:
 except ImportError:
     pytest.skip("d3rlpy is not installed", allow_module_level=True)
 
+ACTIONS = domain_called("customer-service").actions
 ACTS = 5
 
 

@@ -15,14 +15,14 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from driven import (
-    IDS,
-    MODES,
+    MODES_OF,
+    NEEDED,
     ROOT,
     bare,
     choose,
     episode_of,
     every_id,
-    every_mode,
+    every_registered_mode,
     make,
     plain,
     run_of,
@@ -33,16 +33,15 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convgym.envs.conversation_env import OBSERVATIONS, REWARDS
+from convgym.envs.conversation_env import REWARDS
 from convgym.errors import InvalidAction, InvalidConfiguration
 
 # -- the checkers of others ------------------------------------------------------------------------
 
 
-@every_id
-@every_mode
+@every_registered_mode
 def test_gymnasium_has_nothing_to_warn_about(environment_id, observation, action):
-    env = gym.make(environment_id, observation=observation, action=action)
+    env = make(environment_id, observation=observation, action=action)
     with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
         warnings.simplefilter("error")
         check_env(env.unwrapped)
@@ -56,8 +55,7 @@ def test_stable_baselines_has_nothing_to_warn_about(environment_id):
         checker.check_env(make(environment_id, observation="features", action="act"))
 
 
-@every_id
-@every_mode
+@every_registered_mode
 def test_a_spec_survives_json(environment_id, observation, action):
     env = make(environment_id, observation=observation, action=action, max_turns=9)
     again = gym.make(EnvSpec.from_json(env.spec.to_json()))
@@ -83,7 +81,7 @@ def in_a_new_process(*arguments, **variables):
 def test_make_works_without_the_import(environment_id):
     code = (
         "import sys, gymnasium as gym; assert 'convgym' not in sys.modules;"
-        f"env = gym.make('convgym:{environment_id}');"
+        f"env = gym.make('convgym:{environment_id}', **{NEEDED.get(environment_id, {})});"
         "o, i = env.reset(seed=7); assert o in env.observation_space; print(i['task_id'])"
     )
     printed = in_a_new_process("-c", code).split()
@@ -94,21 +92,19 @@ def test_make_works_without_the_import(environment_id):
 # -- the same seed ---------------------------------------------------------------------------------
 
 
-@every_id
-@every_mode
+@every_registered_mode
 def test_the_same_seed_gives_the_same_bytes(environment_id, observation, action):
     env = make(environment_id, observation=observation, action=action)
     first = run_of(env)
     assert first[0] != first[1], "later episodes are new ones"
     assert run_of(env) == first, "the same object, after other episodes"
-    for other_observation, other_action in MODES:
+    for other_observation, other_action in MODES_OF[environment_id]:
         run_of(make(environment_id, observation=other_observation, action=other_action), seed=5)
     assert run_of(make(environment_id, observation=observation, action=action)) == first
     assert run_of(env, seed=12) != first
 
 
-@every_id
-@every_mode
+@every_registered_mode
 def test_two_environments_side_by_side_do_not_disturb_each_other(
     environment_id, observation, action
 ):
@@ -143,15 +139,14 @@ def test_two_processes_agree_whatever_their_hash_seed():
         for seed in ("0", "1")
     ]
     assert printed[0] == printed[1]
-    assert len(json.loads(printed[0])) == len(IDS)
+    assert set(json.loads(printed[0])) == set(MODES_OF)
 
 
 def pickled(env):
     return pickle.loads(pickle.dumps(env))
 
 
-@every_id
-@every_mode
+@every_registered_mode
 @pytest.mark.parametrize("copied", [copy.deepcopy, pickled], ids=["deepcopy", "pickle"])
 def test_a_copy_in_mid_episode_goes_on_equally(environment_id, observation, action, copied):
     env = make(environment_id, observation=observation, action=action)
@@ -176,8 +171,7 @@ def test_a_copy_in_mid_episode_goes_on_equally(environment_id, observation, acti
 # -- what comes back -------------------------------------------------------------------------------
 
 
-@every_id
-@every_mode
+@every_registered_mode
 @pytest.mark.parametrize("reward", REWARDS)
 def test_info_has_one_flat_shape(environment_id, observation, action, reward):
     env = make(environment_id, observation=observation, action=action, reward=reward)
@@ -212,8 +206,7 @@ def test_info_has_one_flat_shape(environment_id, observation, action, reward):
     assert names <= {key for key, *_ in shapes.pop()}
 
 
-@every_id
-@every_mode
+@every_registered_mode
 def test_what_is_handed_out_may_be_overwritten(environment_id, observation, action):
     def spoil(observed, info):
         seen = list(observed.values()) if isinstance(observed, dict) else [observed]
@@ -228,8 +221,7 @@ def test_what_is_handed_out_may_be_overwritten(environment_id, observation, acti
     assert run_of(env, touch=spoil) == run_of(env)
 
 
-@every_id
-@every_mode
+@every_registered_mode
 def test_the_mask_is_handed_out_in_two_equal_ways(environment_id, observation, action):
     env = make(environment_id, observation=observation, action=action)
     _, info = env.reset(seed=2)
@@ -280,6 +272,10 @@ def test_the_docstring_tells_the_truth(environment_id):
     page = inspect.getdoc(type(env))
     headings = [line[3:] for line in page.splitlines() if line.startswith("## ")]
     assert tuple(headings) == HEADINGS
+    if environment_id in NEEDED:  # what it needs decides the sizes; the rest is told elsewhere
+        assert all(f"| `{name}` | needed |" in page for name in NEEDED[environment_id])
+        assert page.count("As in `CustomerServiceEnv`") == 6
+        return
     assert f"Discrete({env.action_space.n})" in page
     assert f"Box(0, 255, ({env.observation_space.shape[0]},), float32)" in page
     _, info = env.reset(seed=1)
@@ -415,8 +411,10 @@ PIECES = st.one_of(
 )
 
 
-@every_id
-@pytest.mark.parametrize("observation", OBSERVATIONS)
+@pytest.mark.parametrize(
+    ("environment_id", "observation"),
+    [(one, o) for one, modes in MODES_OF.items() for o in dict.fromkeys(o for o, _ in modes)],
+)
 def test_no_text_makes_it_raise(environment_id, observation):
     env = make(environment_id, observation=observation)
 
@@ -445,8 +443,7 @@ def test_what_is_no_text_is_refused_in_text_mode(environment_id, action):
         env.step(action)
 
 
-@every_id
-@every_mode
+@every_registered_mode
 def test_a_step_outside_an_episode_asks_for_a_reset(environment_id, observation, action):
     env = bare(environment_id, observation=observation, action=action)
     taken = 0 if action == "act" else "hello"

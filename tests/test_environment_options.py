@@ -4,29 +4,32 @@ import io
 import json
 from contextlib import redirect_stdout
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from driven import (
     MODES,
     bare,
     choose,
+    desk_of,
     episode_of,
     every_id,
     every_mode,
+    every_split,
+    hidden,
     make,
     plain,
     player,
     rollout,
+    splits_of,
 )
 
+from convgym.desk.desk import ServiceDesk
 from convgym.engine.engine import Engine
 from convgym.engine.episode import Episode
 from convgym.engine.keys import POLICY, below, draw
-from convgym.engine.tasks import SPLITS
 from convgym.envs.conversation_env import REWARDS
 from convgym.errors import InvalidConfiguration
-from convgym.users.agenda import AgendaUser
+from convgym.users.decisions import DecisionModel
 from convgym.users.persona import BUILT_IN, TRAITS, draw_levels
 
 # -- keywords and options that work ----------------------------------------------------------------
@@ -50,8 +53,7 @@ def test_max_turns_truncates(environment_id, cap):
     assert max(lengths) == cap or cap == 30
 
 
-@every_id
-@pytest.mark.parametrize("split", SPLITS)
+@every_split
 def test_tasks_come_from_the_split(environment_id, split):
     env = make(environment_id, split=split, observation="features")
     tasks = [env.reset(seed=seed)[1]["task_id"] for seed in range(50)]
@@ -71,9 +73,10 @@ def test_one_task_with_many_users(environment_id):
         assert {info["task_id"] for info in infos} == {"test-3"}
         runs.add(tuple(info["user_acts"] for info in infos))
         policies.add(steps[0][0]["policy"])
-        hidden = json.loads(infos[0]["privileged"])
-        goals.add((hidden["workflow"], hidden["order"]))
-        personas.add(tuple(hidden["persona"].values()))
+        told = hidden(infos[0])
+        personas.add(tuple(told.pop("persona").values()))
+        told.pop("decisions", None)
+        goals.add(json.dumps(told))
         again = rollout(env, player(environment_id, 0.3), 1, **options)
         assert [plain(step[4]) for step in again] == [plain(info) for info in infos]
     assert len(policies) == len(goals) == 1
@@ -135,7 +138,10 @@ def test_held_out_phrases_change_the_words_alone(environment_id):
         runs.append([step for s, p in enumerate(players) for step in rollout(env, p, s)])
     said = [{step[0]["message"] for step in run} - {""} for run in runs]
     assert [plain(step[4]) for step in runs[0]] == [plain(step[4]) for step in runs[1]]
-    assert not said[0] & said[1]
+    if "test_lexical" in splits_of(environment_id):
+        assert not said[0] & said[1]
+    else:
+        assert said[0] != said[1], "manners are held out in every domain"
 
 
 # -- snapshots -------------------------------------------------------------------------------------
@@ -153,7 +159,7 @@ def state_of(episode):
 @every_id
 def test_a_snapshot_is_independent_and_can_be_put_back(environment_id):
     domain = bare(environment_id).make_domain()
-    engine = Engine(domain, AgendaUser(domain.vocabulary), 30)
+    engine = Engine(domain, domain.make_user(DecisionModel()), 30)
 
     def advance(episode, key, steps):
         for step in range(steps):
@@ -223,6 +229,8 @@ def test_human_prints_and_returns_nothing(environment_id, observation, action):
 
 # -- rewards ---------------------------------------------------------------------------------------
 
+ROUNDED = 5e-10
+"""How far a term is from the reward's share of it: terms are written with nine decimals."""
 every_noise = pytest.mark.parametrize("noise", [0.0, 0.3])
 
 
@@ -245,12 +253,13 @@ def test_success_is_paid_once_at_the_end(environment_id, noise):
 @every_id
 @every_noise
 def test_graded_is_paid_once_and_is_one_only_for_success(environment_id, noise):
-    earned = set()
+    earned, whole = set(), isinstance(desk_of(environment_id), ServiceDesk)
     for steps in rewarded(environment_id, noise, "graded", seeds=range(80)):
         *before, last = steps
         assert all(step[1] == 0.0 for step in before)
         assert 0.0 <= last[1] <= 1.0
-        assert (last[1] == pytest.approx(1.0)) == last[4]["success"]
+        one = last[1] == pytest.approx(1.0)
+        assert last[4]["success"] if one else not (whole and last[4]["success"])
         assert last[1] == 0.0 or not last[4]["violations"]
         earned.add(round(last[1], 6))
     assert noise == 0.0 or len(earned) > 2
@@ -279,11 +288,11 @@ def test_milestones_are_success_plus_a_potential(environment_id, noise, cap, dis
     for steps in rewarded(environment_id, noise, "milestones", **keywords):
         terms = [json.loads(step[4]["reward_terms"]) for step in steps]
         for step, term in zip(steps, terms, strict=True):
-            assert step[1] == pytest.approx(term["success"] + term["milestones"])
+            assert step[1] == pytest.approx(term["success"] + term["milestones"], abs=ROUNDED)
         truncated, info = steps[-1][3], steps[-1][4]
         shaping = sum(discount**t * term["milestones"] for t, term in enumerate(terms))
         last = discount ** len(steps) * info["milestones"] if truncated else 0.0
-        assert shaping == pytest.approx(last, abs=1e-9)
+        assert shaping == pytest.approx(last, abs=ROUNDED * len(steps))
         assert sum(term["success"] for term in terms) == float(info["success"])
         truncations += truncated
     assert truncations > 0 or cap == 30
@@ -303,28 +312,47 @@ def test_the_kind_of_reward_changes_nothing_else(environment_id):
 
 
 class Always:
-    """A reranker that takes whatever is unread for a question for the e-mail."""
+    """A reranker that takes whatever is unread for a question, and for a refusal."""
+
+    def __init__(self, slot):
+        self.slot = slot
 
     def propose(self, text):
-        return ("ask(email)", "deny(final_sale)")
+        return (f"ask({self.slot})", "deny(unverified)")
 
 
-@every_id
-def test_a_reranker_is_asked_about_what_is_not_read(environment_id):
-    unread = "Blubb bla blubb."
-    for reranker, acts in ((None, "ask_back"), (True, "ask_back"), (Always(), "inform_email")):
-        env = gym.make(
-            environment_id, reranker=reranker, persona={"scepticism": 0.0, "accuracy": 1.0}
-        )
+KEYS = {"ConvGym/CustomerService-v0": "email", "ConvGym/OwnDomain-v0": "card"}
+by_key = pytest.mark.parametrize(("environment_id", "key"), KEYS.items())
+UNREAD = "Blubb bla blubb."
+
+
+@by_key
+def test_a_reranker_is_asked_about_what_is_not_read(environment_id, key):
+    for reranker, acts in ((None, "ask_back"), (Always(key), f"inform_{key}")):
+        env = make(environment_id, reranker=reranker, persona={"scepticism": 0.0, "accuracy": 1.0})
         env.reset(seed=1)
-        info = env.step(unread)[4]
+        info = env.step(UNREAD)[4]
         assert f'"{acts}"' in info["user_acts"]
         assert "deny" not in str(env.unwrapped._episode.ledger), "it proposes nothing that weighs"
+
+
+def test_the_built_in_reranker_reads_what_is_garbled():
+    env = make("ConvGym/CustomerService-v0", reranker=True)
+    env.reset(seed=1)
+    assert '"ask_back"' in env.step(UNREAD)[4]["user_acts"]
     garbled = "Cold you plaese tell me teh email adress that is regsitered on your custmer acount?"
     assert env.unwrapped._domain.own_reranker().propose(garbled) == ("ask(email)",)
 
 
 @every_id
+def test_a_reranker_belongs_to_the_environment_it_was_given_to(environment_id):
+    with_one = bare(environment_id, reranker=Always("x"))
+    without = bare(environment_id)
+    assert with_one._domain.reranker is not None
+    assert without._domain.reranker is None
+
+
+@every_id
 def test_what_is_no_reranker_is_refused(environment_id):
     with pytest.raises(InvalidConfiguration, match="nor has it propose"):
-        gym.make(environment_id, reranker="hashed")
+        make(environment_id, reranker="hashed")

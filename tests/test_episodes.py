@@ -16,7 +16,7 @@ from convgym.data.building import build_dataset, read_recipe
 from convgym.data.episodes import collect, content_hash, write_dataset
 from convgym.data.mixture import BehaviorMixture
 from convgym.data.recipes import recipe_ids
-from convgym.domains.customer_service.vocabulary import ACTIONS
+from convgym.domains.catalogue import domain_called
 from convgym.errors import DatasetError, InvalidConfiguration, MissingExtra
 from convgym.evaluation.rollout import play
 from convgym.policies.rendered import RenderedPolicy
@@ -26,6 +26,7 @@ from trainers.offline.transitions import count, read_episodes, returns_to_go
 minari = pytest.importorskip("minari")
 
 ROOT = Path(__file__).parents[1]
+ACTIONS = domain_called("customer-service").actions
 ID = "convgym/customer-service/tried-v0"
 
 

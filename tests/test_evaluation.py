@@ -13,7 +13,7 @@ from convgym.errors import InvalidConfiguration
 from convgym.evaluation.evaluate import evaluate
 from convgym.evaluation.intervals import mean_interval, wilson
 from convgym.evaluation.rollout import play
-from convgym.policies.null import NULL_POLICIES
+from convgym.policies.customer_service import NULL_POLICIES
 from convgym.policies.scripted import KeywordPolicy, OraclePolicy, RandomPolicy
 
 ID = "ConvGym/CustomerService-v0"

@@ -57,6 +57,29 @@ def test_the_wording_of_other_acts_is_rejected(kept):
     assert share(passed) < 0.025  # measured: 0.015
 
 
+ASKS = [(text, acts) for text, acts in SINGLE if next(iter(acts)).startswith("request_")]
+
+
+def with_a_further_request(join, kept):
+    """(text, request) of accepted turns without a request, with a request that they do not make."""
+    for number, (text, request) in enumerate(good(HELD_OUT)):
+        if any(said.act.startswith("request_") for said in request.spoken):
+            continue
+        if not kept(text, request):
+            continue
+        for step in (0, 17, 41):
+            more, _ = ASKS[(number * 13 + step) % len(ASKS)]
+            yield f"{text.rstrip('.!? ')}{join}{more}", request
+
+
+@pytest.mark.parametrize(
+    ("join", "most"), [(". ", 0.24), (" Also, ", 0.31)]  # measured: 0.221, 0.287
+)
+def test_a_further_request_that_nobody_made_is_rejected(kept, join, most):
+    """In words that the tagger has never seen; with those it has, fewer pass (0.11, 0.17)."""
+    assert share(kept(*pair) for pair in with_a_further_request(join, kept)) < most
+
+
 def test_what_is_off_topic_is_rejected(kept):
     passed = [
         kept(OFF_TOPIC[(number + step) % len(OFF_TOPIC)], request)

@@ -1,15 +1,28 @@
 """A customer played by a language model; the models here are functions."""
 
+import json
 import re
 from itertools import pairwise
 
 import gymnasium as gym
 import pytest
+from played_customer import customer
+from single_task import DESK, KNOWS_ID, LOOKS_UP, USER_ACTS, draw_task, first, workflow
+from staged_user import (
+    ASKED,
+    DENIED,
+    DENIED_WRONGLY,
+    OFFERED,
+    OFFERED_WRONGLY,
+    OTHER,
+    TOLD,
+    WRONG,
+    Stage,
+)
 
-from convgym.domains.customer_service import role
-from convgym.domains.customer_service.desk import CustomerServiceDesk, knowledge
-from convgym.domains.customer_service.tasks import IMPOSTOR, KNOWS_ID, LOOKS_UP, draw_task
-from convgym.domains.customer_service.vocabulary import USER_ACTS, U
+from convgym.desk.declaration import ACCOUNT
+from convgym.desk.tasks import MISTAKEN
+from convgym.domains.customer_service import played as role
 from convgym.domains.customer_service.world import STAGES, world
 from convgym.engine import acts
 from convgym.engine.acts import Heard
@@ -21,11 +34,8 @@ from convgym.language.style import style_of
 from convgym.policies.rendered import RenderedPolicy
 from convgym.policies.scripted import OraclePolicy
 from convgym.spaces import CHARSET
-from convgym.users.agenda import UserState
 from convgym.users.generative import (
     MESSAGE_LENGTH,
-    RULES,
-    ModelUser,
     chat_model,
     in_words,
     message_of,
@@ -50,64 +60,6 @@ def played(env, seed, **options):
 # -- stand-ins -------------------------------------------------------------------------------------
 
 
-def customer(messages):
-    """Reads its role and answers by keywords, as a small model might."""
-    part = messages[0].content.partition(RULES)[0]
-    heard, said = messages[-1].content.lower(), [m.content for m in messages[2::2]]
-
-    def known(pattern):
-        found = re.search(pattern, part)
-        return found[1] if found else ""
-
-    email, postcode = known(r"account is (\S+)\. "), known(r"[Yy]ou(?:r postcode is| say) (\d+)")
-    wishes = {
-        "cancelled": "I would like to cancel my order.",
-        "send back": "I would like to return an item.",
-        "another address": "I need to change the delivery address of my order.",
-        "where the order is": "Where is my order?",
-    }
-    wish = next(words for key, words in wishes.items() if key in part)
-    item = f"I ordered the {known(r'(?:the|back to you: the) ([a-z ]+), ordered')}"
-    order = known(r"(?:number is|next message:) (W\d+)")
-    if len(messages) == 2:
-        return f"Hello. {wish}"
-    dated = re.search(r"\d (january|february|march|april)", heard) and wish.startswith("Where")
-    if dated or re.search(rf"goodbye|have a (nice|great|lovely)|(has been|have|was) {DONE}", heard):
-        return "Thank you, goodbye."
-    if re.search(r"e-?mail", heard):
-        return f"My e-mail address is {email}."
-    if re.search(r"postcode|postal|zip", heard):
-        return f"My postcode is {postcode}."
-    if re.search(r"\byes\b|confirm|shall i|should i|go ahead", heard):
-        return "Yes, please."
-    if re.search(r"(which|what|new|full) (delivery )?address|address should|where should", heard):
-        return f"Please send it to {known('another address: ([^.]+)')}."
-    if re.search(r"instead|pickup|credit as|goodwill|alternative|once it has|after it", heard):
-        return "All right, I accept that offer. Goodbye."
-    if re.search(r"sorry|unfortunately|cannot|afraid|regret|not possible|could not", heard):
-        if "Is there no other way?" in said:
-            return "That is a pity, but I accept that. Goodbye."
-        return "Is there no other way?"
-    if re.search(r"reason|why|wrong with|what made", heard) and "send back" in part:
-        return BECAUSE[known("because ([^.]+)")]
-    if re.search(r"number|which|item", heard):
-        if order and not any(words.startswith("My order") for words in said):
-            return f"My order number is {order}."
-        return f"{item} on {known(r'ordered on ([^.]+)')}."
-    if re.search(r"how can i|what can i|help you|would you like me", heard):
-        return wish
-    return "OK."
-
-
-DONE = "(now |successfully |just )*(cancelled|created|set up|changed|updated|registered)"
-BECAUSE = {
-    "it is damaged": "It arrived damaged.",
-    "it is the wrong item": "You sent me the wrong item.",
-    "you have changed your mind": "I changed my mind.",
-    "it came too late": "It came too late.",
-}
-
-
 def rambler(messages):
     return "Well, yes, you know, the weather. " * 100 + "\nAgent: I have cancelled it. \x00\ud800"
 
@@ -119,10 +71,12 @@ def failing(messages):
 # -- whole episodes --------------------------------------------------------------------------------
 
 
-def test_a_model_that_keeps_to_its_role_gets_what_it_came_for():
-    env = make(customer)
-    ends = [played(env, seed).final_info for seed in range(40)]
-    assert sum(info["success"] for info in ends) >= 32, [i["failure_reason"] for i in ends]
+@pytest.mark.parametrize("split", DESK.splits)
+def test_a_model_that_keeps_to_its_role_gets_what_it_came_for(split):
+    """All that it came for, be it one, two or three things."""
+    env = make(customer, split=split)
+    ends = [played(env, seed).final_info for seed in range(20)]
+    assert sum(info["success"] for info in ends) >= 17, [i["failure_reason"] for i in ends]
 
 
 def test_the_same_model_and_seed_make_the_same_episode():
@@ -172,17 +126,25 @@ def test_the_words_reach_every_observation_and_are_noted_as_the_models():
         assert "Customer: Hello." in env.render()
 
 
+def find(email):
+    return (
+        f'<tool_call>{{"name": "find_customer", "arguments": {{"email": "{email}"}}}}</tool_call>'
+    )
+
+
+LIST = '<tool_call>{"name": "list_orders", "arguments": {}}</tool_call>'
+
+
 def test_a_yes_to_another_write_is_no_yes():
     """However willing the model, it agrees to its own request on its own order alone."""
     env = make(lambda messages: "Yes, please go ahead.", render_mode="ansi")
-    task = next(t for t in (draw_task("train", n) for n in range(99)) if t.workflow == 0)
+    shop, task = world(), draw_task("train", first(lambda t: workflow(t) == "status"))
     env.reset(seed=1, options={"task_id": task.task_id})
-    shop = world()
+    order = shop.text("order", task.requests[0].row, "order")
     for text in (
-        f'<tool_call>{{"name": "find_customer", "arguments": {{"email": '
-        f'"{shop.email(task.customer)}"}}}}</tool_call>',
-        '<tool_call>{"name": "list_orders", "arguments": {}}</tool_call>',
-        f"Shall I cancel order {shop.order_id(task.order)}? Please answer yes or no.",
+        find(shop.email(task.account)),
+        LIST,
+        f"Shall I cancel order {order}? Please answer yes or no.",
     ):
         _, _, _, _, info = env.step(text)
     assert "affirm" not in info["user_acts"]
@@ -191,50 +153,31 @@ def test_a_yes_to_another_write_is_no_yes():
 
 def test_somebody_elses_values_do_not_become_right_ones():
     env = make(lambda m: "My e-mail is alice.adams0@example.com, postcode 12345, order W10001.")
-    task = next(t for t in (draw_task("train", n) for n in range(99)) if t.branch != IMPOSTOR)
-    env.reset(seed=1, options={"task_id": task.task_id})
+    number = first(lambda t: not t.impostor and DESK.declaration.workflows[
+        t.requests[0].workflow].kind == "order")
+    env.reset(seed=1, options={"task_id": f"train-{number}"})
     episode = env.unwrapped._episode
     assert 1 not in episode.desk.heard and 2 in episode.desk.heard
 
 
+def test_the_values_in_info_are_those_that_were_said():
+    """Also once the chat is about a later request, whose record is another one."""
+    env, later = make(customer), 0
+    for seed in range(60):
+        rollout = played(env, seed)
+        for observation, info in zip(rollout.observations, rollout.infos, strict=True):
+            for act in json.loads(info["user_acts"]):
+                if act["act"].removeprefix("inform_") in VALUES:
+                    assert act["value"].lower() in observation["message"].lower()
+        later += env.unwrapped._episode.user.at
+    assert later > 20
+
+
+VALUES = ("email", "postcode", "order", "item", "placed", "subscription", "plan", "started",
+          "address", "variant", "category")  # fmt: skip
+
+
 # -- what counts -----------------------------------------------------------------------------------
-
-
-class Stage:
-    """One episode without an environment; the model's text is the names of its acts."""
-
-    def __init__(self, alternative=False, facts=()):
-        task = draw_task("train", 1)
-        self.words = ""
-        self.episode = Episode(task, 5, 6, bytearray(9))
-        wants = knowledge(task)
-        fields = {name: getattr(wants, name) for name in wants.__slots__}
-        fields |= {"alternative": alternative, "facts": facts}
-        self.episode.user = UserState((50,) * len(TRAITS), type(wants)(**fields))
-        model = CallableModel(lambda _: self.words, takes="messages")
-        self.user = ModelUser(model, lambda episode: "You are a customer.", self.read, U)
-
-    @staticmethod
-    def read(episode, text):
-        return [U[name] for name in text.split() if name in U], ""
-
-    def open(self, words="greet"):
-        self.words = words
-        return self.user.open(self.episode)
-
-    def answer(self, words, *heard):
-        self.words = words
-        turn = self.user.answer(self.episode, heard)
-        return [USER_ACTS[act] for act in turn.acts], turn.closed
-
-    @property
-    def state(self):
-        return self.episode.user
-
-
-FINE, WRONG, OTHER = acts.FINE, acts.WRONG, acts.OTHER_OBJECT
-ASKED = Heard(acts.CONFIRM, verdict=FINE)
-TOLD = Heard(acts.TELL, 2)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +185,7 @@ TOLD = Heard(acts.TELL, 2)
     [
         ([[ASKED]], True),
         ([[Heard(acts.CONFIRM, verdict=OTHER)]], False),
-        ([[Heard(acts.CONFIRM, verdict=acts.FEE_UNKNOWN)]], False),
+        ([[Heard(acts.CONFIRM, verdict=acts.TERM_UNKNOWN)]], False),
         ([[ASKED, Heard(acts.CONFIRM, verdict=OTHER)]], False),
         ([[Heard(acts.CHAT)]], False),
         ([[]], False),
@@ -269,10 +212,6 @@ def test_one_question_is_answered_once():
     assert stage.answer("affirm", Heard(acts.CHAT))[0] == []
     assert stage.answer("affirm negate", ASKED)[0] == ["negate"]
     assert stage.answer("affirm", TOLD)[0] == []
-
-
-DENIED, DENIED_WRONGLY = Heard(acts.DENY, verdict=FINE), Heard(acts.DENY, verdict=WRONG)
-OFFERED, OFFERED_WRONGLY = Heard(acts.OFFER, verdict=FINE), Heard(acts.OFFER, verdict=WRONG)
 
 
 @pytest.mark.parametrize(
@@ -346,36 +285,58 @@ def test_a_silent_agent_is_no_empty_message():
     assert all(message.content for message in stage.user.prompt(stage.episode))
 
 
+def told_of(task):
+    """The role of a task's customer, as a model reads it."""
+    return role.describe(Episode(task, 1, 2, DESK.layout.row()))
+
+
 @pytest.mark.parametrize("number", range(0, 3000, 29))
 def test_the_role_tells_nothing_that_the_customer_does_not_know(number):
-    shop, task = world(), draw_task("train", number)
-    text = role.description(shop, task)
-    assert shop.email(task.customer) in text and shop.item_name(task.order) in text
-    orders = {shop.order_id(3 * task.customer + k) for k in range(3)}
-    known = {shop.order_id(task.order)} if task.knowledge in (KNOWS_ID, LOOKS_UP) else set()
-    assert orders & set(re.findall(r"W\d+", text)) == known
-    assert (shop.postcode_text(task.customer) in text) is (task.branch != IMPOSTOR)
-    assert (shop.address(task.customer) in text) is (task.workflow == 3)
+    shop, task, d = world(), DESK.task("train", number), DESK.declaration
+    text = told_of(task)
+    assert shop.email(task.account) in text
+    assert (shop.text(ACCOUNT, task.account, "postcode") in text) is not task.impostor
+    known = set()
+    for request in task.requests:
+        kind = d.workflows[request.workflow].kind
+        if kind:
+            assert shop.text(kind, request.row, d.kind[kind].label) in text
+            if request.knowledge in (KNOWS_ID, LOOKS_UP):
+                known.add(shop.text(kind, request.row, kind))
+            elif request.knowledge == MISTAKEN:
+                known.add(shop.wrong(kind, request.row, kind))
+    assert set(re.findall(r"\b[WSC]\d{5}", text)) == known
+    moves = [r for r in task.requests if d.names[r.workflow] == "address"]
+    assert (shop.address(task.account) in text) is bool(moves)
     assert not re.search("|".join(STAGES[:3]), text) and "{" not in text
-    assert "store credit" not in text and "pickup" not in text
+    assert not re.search("store credit|pickup|waitlist|new label|paid repair|invoice", text)
 
 
 def test_what_the_role_states_is_read_as_it_is_meant():
-    desk, shop = CustomerServiceDesk(), world()
-    for number in range(0, 600, 7):
+    shop, d, seen = world(), DESK.declaration, set()
+    for number in range(0, 900, 7):
         task = draw_task("train", number)
+        request = task.requests[0]
+        asked = d.workflows[request.workflow]
         values = {
-            "inform_email": f"My e-mail is {shop.email(task.customer)}.",
-            "inform_postcode": f"My postcode is {shop.postcode_text(task.customer)}.",
-            "inform_order": f"The order number is {shop.order_id(task.order)}.",
-            "inform_order_wrong": f"The order number is {shop.wrong_order_id(task.order)}.",
-            "inform_item": f"I ordered the {shop.item_name(task.order)}.",
-            "inform_address": f"The new address is {shop.address(task.customer)}.",
+            "inform_email": f"My e-mail is {shop.email(task.account)}.",
+            "inform_postcode": f"My postcode is {shop.text(ACCOUNT, task.account, 'postcode')}.",
         }
-        episode = Episode(task, 1, 2, desk.layout.row())
+        if asked.kind:
+            name, label = asked.kind, d.kind[asked.kind].label
+            values |= {
+                f"inform_{name}": f"The number is {shop.text(name, request.row, name)}.",
+                f"inform_{name}_wrong": f"The number is {shop.wrong(name, request.row, name)}.",
+                f"inform_{label}": f"It is the {shop.text(name, request.row, label)}.",
+            }
+        if asked.name == "address":
+            values["inform_address"] = f"The new address is {shop.address(task.account)}."
+        seen.update(values)
+        episode = Episode(task, 1, 2, DESK.layout.row())
         for name, text in values.items():
             found = [USER_ACTS[act] for act in role.read(episode, text)[0]]
             assert [act for act in found if act.startswith("inform")] == [name]
+    assert {"inform_order_wrong", "inform_plan", "inform_address"} <= seen
 
 
 def test_persona_and_style_stand_in_the_prompt():

@@ -109,6 +109,6 @@ def test_it_beats_the_keyword_policy_at_the_desk():
         )
 
     policy = MaskablePPOConfig().create().fit(lambda: make(reward="graded"), 200_000)
-    learnt = evaluate(policy, make(), episodes=200)
-    keyword = evaluate(KeywordPolicy(), make(), episodes=200)
+    learnt = evaluate(policy, make(), episodes=1000)
+    keyword = evaluate(KeywordPolicy(), make(), episodes=1000)
     assert learnt.success_interval[0] > keyword.success_interval[1]

@@ -5,10 +5,12 @@ import math
 from collections import Counter
 
 import pytest
+from driven import every_split, hidden, make
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convgym.engine.keys import draw
+from convgym.engine.keys import child, draw
+from convgym.engine.tasks import SPLITS
 from convgym.envs.episode_setup import persona_or_ranges
 from convgym.errors import InvalidConfiguration
 from convgym.randomization import PersonaGenerator
@@ -20,7 +22,9 @@ from convgym.users.persona import (
     TRAITS,
     Persona,
     draw_levels,
+    drawn_levels,
     hardened,
+    is_unfamiliar,
     named_persona,
     own_style,
     persona_of,
@@ -194,6 +198,78 @@ def test_difficulty_moves_what_makes_work_hard_and_nothing_else(levels, one, oth
         # Further from the easy end; beside the ends a level can only go back towards them.
         if 100 * min(easy, 1 - easy) <= before <= 100 * max(easy, 1 - easy):
             assert (high - low) * (0.5 - easy) >= 0
+
+
+# -- a sort of person that is held out ------------------------------------------------------------
+
+ACCURACY, EXPERTISE, ASSERTIVENESS = (
+    TRAITS.index(name) for name in ("accuracy", "expertise", "assertiveness")
+)
+OTHERS = [*set(range(len(TRAITS))) - {ACCURACY, EXPERTISE, ASSERTIVENESS}]
+every_name = pytest.mark.parametrize("split", SPLITS)
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "expertise", "assertiveness", "unfamiliar"),
+    [
+        (0, 100, 100, True), (32, 68, 68, True), (33, 68, 68, False), (32, 67, 68, False),
+        (32, 68, 67, False), (50, 50, 50, False), (100, 100, 100, False), (0, 0, 0, False),
+    ],
+)  # fmt: skip
+def test_careless_stubborn_experts_are_unfamiliar(accuracy, expertise, assertiveness, unfamiliar):
+    levels = [50] * len(TRAITS)
+    levels[ACCURACY], levels[EXPERTISE], levels[ASSERTIVENESS] = accuracy, expertise, assertiveness
+    assert is_unfamiliar(levels) == unfamiliar
+
+
+@every_name
+@pytest.mark.parametrize("difficulty", [-1, 0, 25, 50, 75, 100])
+def test_they_are_met_in_test_persona_always_and_nowhere_else(split, difficulty):
+    met = Counter()
+    for key in range(3000):
+        levels = drawn_levels(child(1, key), split, difficulty)
+        assert len(levels) == len(TRAITS)
+        assert all(type(level) is int and 0 <= level <= HUNDRED for level in levels)
+        met[is_unfamiliar(levels)] += 1
+    assert set(met) == {split == "test_persona"}
+
+
+@quick
+@given(KEY, st.sampled_from(list(SPLITS)), st.integers(-1, HUNDRED))
+def test_only_what_makes_them_unfamiliar_is_moved(key, split, difficulty):
+    drawn = draw_levels(key) if difficulty < 0 else hardened(draw_levels(key), difficulty)
+    levels = drawn_levels(key, split, difficulty)
+    assert [levels[place] for place in OTHERS] == [drawn[place] for place in OTHERS]
+    if split != "test_persona" and not is_unfamiliar(drawn):
+        assert levels == drawn
+
+
+def test_within_their_sort_they_differ():
+    met = [drawn_levels(child(2, key), "test_persona") for key in range(4000)]
+    for place, (low, high) in (
+        (ACCURACY, (0, 32)), (EXPERTISE, (68, 100)), (ASSERTIVENESS, (68, 100)),
+    ):  # fmt: skip
+        values = Counter(levels[place] for levels in met)
+        assert (min(values), max(values)) == (low, high)
+        assert len(values) == high - low + 1
+    others = [drawn_levels(child(2, key), "train") for key in range(4000)]
+    thirds = Counter(levels[ACCURACY] < 33 for levels in others)
+    assert 0.25 < thirds[True] / 4000 < 0.36, "the careless are met elsewhere, if less stubborn"
+
+
+@every_split
+def test_an_environment_meets_them_in_their_split_alone(environment_id, split):
+    env = make(environment_id, split=split, observation="features", privileged=True)
+    for seed in range(60):
+        persona = hidden(env.reset(seed=seed)[1])["persona"]
+        assert is_unfamiliar([persona[trait] for trait in TRAITS]) == (split == "test_persona")
+
+
+def test_a_persona_that_is_asked_for_comes_in_every_split():
+    env = make("ConvGym/CustomerService-v0", split="test_persona", privileged=True)
+    _, info = env.reset(seed=1, options={"persona": "patient_expert"})
+    levels = [hidden(info)["persona"][trait] for trait in TRAITS]
+    assert tuple(levels) == BUILT_IN["patient_expert"].levels
 
 
 # -- from ranges -----------------------------------------------------------------------------------

@@ -6,12 +6,22 @@ from collections import Counter
 import gymnasium as gym
 import numpy as np
 import pytest
-from driven import every_id, hidden, make, plain
+from driven import (
+    IDS,
+    desk_of,
+    every_id,
+    every_split,
+    every_topic,
+    hidden,
+    make,
+    plain,
+    splits_of,
+    topic_of,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convgym.domains.customer_service import rules, tasks
-from convgym.domains.customer_service.tasks import draw_task, table
+from convgym.domains.catalogue import domain_called
 from convgym.engine.keys import USER, child, draw
 from convgym.engine.tasks import BAND, SPLITS, TaskTable
 from convgym.envs.wrappers import DomainRandomization
@@ -24,7 +34,8 @@ from convgym.randomization import (
 )
 from convgym.users.persona import BUILT_IN, EASY_ENDS, TRAITS, Persona, draw_levels
 
-TOPICS = rules.WORKFLOWS
+SHOP = domain_called("customer-service")
+TOPICS = SHOP.topics
 DRAWS = [draw(7, USER, k, 3) for k in range(2000)]
 KEYS = [child(3, k) for k in range(300)]
 quick = settings(max_examples=60, deadline=None, derandomize=True)
@@ -35,34 +46,35 @@ UNIT = st.integers(0, 100).map(lambda level: level / 100)
 # -- tables of tasks -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("split", SPLITS)
-def test_a_table_says_what_the_tasks_are(split):
-    rows = table(split)
+@every_split
+def test_a_table_holds_a_topic_and_a_hardness_of_every_task(environment_id, split):
+    desk = desk_of(environment_id)
+    rows = desk.table(split)
     assert rows.topic.shape == rows.hardness.shape == (SPLITS[split],)
-    hardness = {}
-    for number in range(0, SPLITS[split], SPLITS[split] // 1000):
-        task = draw_task(split, number)
-        assert rows.topic[number] == task.workflow
-        what = (task.branch, task.knowledge)
-        assert hardness.setdefault(what, rows.hardness[number]) == rows.hardness[number]
-    for (branch, knowledge), points in hardness.items():
-        assert points >= hardness.get((branch, tasks.KNOWS_ID), 0), "knowing less is harder"
-        assert points >= hardness.get((tasks.TELL_STATUS, knowledge), 0), "telling is easiest"
+    assert set(np.unique(rows.topic)) <= set(range(len(desk.topics)))
+    assert rows.hardness.min() >= 0
+    env = make(environment_id, split=split, observation="features", privileged=True)
+    for seed in range(20):
+        _, info = env.reset(seed=seed)
+        told = hidden(info)
+        if "requests" in told:
+            assert topic_of(environment_id, info) == told["requests"][0]["workflow"]
 
 
-@pytest.mark.parametrize("topic", [-1, 0, 1, 2, 3])
-def test_a_topic_is_kept_and_all_of_its_tasks_can_come(topic):
-    rows = table("validation")
-    fitting = set(np.flatnonzero((rows.topic == topic) | (topic < 0)).tolist())
-    for difficulty in (-1, 0, 50, 100):
-        chosen = {rows.choose(drawn, topic, difficulty) for drawn in range(0, 2**32, 2**17)}
-        assert chosen == fitting
+@every_id
+def test_a_topic_is_kept_and_all_of_its_tasks_can_come(environment_id):
+    rows = desk_of(environment_id).table("validation")
+    for topic in (-1, *np.unique(rows.topic)):
+        fitting = set(np.flatnonzero((rows.topic == topic) | (topic < 0)).tolist())
+        for difficulty in (-1, 0, 50, 100):
+            chosen = {rows.choose(drawn, topic, difficulty) for drawn in range(0, 2**32, 2**17)}
+            assert chosen == fitting
 
 
-@pytest.mark.parametrize("split", SPLITS)
-def test_more_difficulty_is_harder_tasks(split):
-    rows = table(split)
-    for topic in (-1, *range(len(TOPICS))):
+@every_split
+def test_more_difficulty_is_harder_tasks(environment_id, split):
+    rows = desk_of(environment_id).table(split)
+    for topic in (-1, *np.unique(rows.topic)):
         means = [
             np.mean([rows.hardness[rows.choose(drawn, topic, level)] for drawn in DRAWS])
             for level in range(0, 101, 20)
@@ -72,9 +84,13 @@ def test_more_difficulty_is_harder_tasks(split):
 
 
 @quick
-@given(st.sampled_from(DRAWS), st.integers(-1, 3), st.integers(0, 100), st.integers(0, 100))
-def test_the_same_draw_is_a_harder_task_with_more_difficulty(drawn, topic, one, other):
-    rows = table("train")
+@given(
+    st.sampled_from(IDS), st.sampled_from(DRAWS), st.integers(-1, 9), st.integers(0, 100),
+    st.integers(0, 100),
+)  # fmt: skip
+def test_the_same_draw_is_a_harder_task_with_more_difficulty(name, drawn, topic, one, other):
+    rows = desk_of(name).table("train")
+    topic = topic if topic in rows.topic else -1
     low, high = (rows.choose(drawn, topic, level) for level in (min(one, other), max(one, other)))
     assert rows.hardness[low] <= rows.hardness[high]
 
@@ -356,7 +372,7 @@ def played(env, episodes, seed=4, length=3):
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_a_difficulty_chooses_tasks_and_people(environment_id, split):
     points, patience = [], []
-    rows = table(split)
+    rows = desk_of(environment_id).table(split)
     for difficulty in (0.0, 0.5, 1.0):
         env = make(environment_id, split=split, difficulty=difficulty, privileged=True)
         infos = [env.reset(seed=seed)[1] for seed in range(150)]
@@ -370,11 +386,17 @@ def test_a_difficulty_chooses_tasks_and_people(environment_id, split):
     assert plain_env.reset(seed=1)[1]["difficulty"] == -1.0
 
 
-@every_id
-@pytest.mark.parametrize("topic", TOPICS)
+@every_topic
 def test_a_topic_is_the_one_named(environment_id, topic):
-    env = make(environment_id, topic=topic, privileged=True)
-    assert {hidden(env.reset(seed=seed)[1])["workflow"] for seed in range(30)} == {topic}
+    desk = desk_of(environment_id)
+    split = next(
+        split
+        for split in splits_of(environment_id)
+        if desk.topics.index(topic) in desk.table(split).topic
+    )
+    env = make(environment_id, topic=topic, split=split)
+    met = {topic_of(environment_id, env.reset(seed=seed)[1]) for seed in range(30)}
+    assert met == {topic}
 
 
 @every_id
@@ -408,9 +430,10 @@ def test_what_is_wrong_is_refused_as_keyword_option_and_draw(environment_id, wro
 @every_id
 def test_options_fix_one_episode(environment_id):
     env = make(environment_id, privileged=True)
-    options = {"topic": "return", "difficulty": 0.9, "persona": "busy_professional"}
+    topic = desk_of(environment_id).topics[1]
+    options = {"topic": topic, "difficulty": 0.9, "persona": "busy_professional"}
     _, info = env.reset(seed=1, options=options)
-    assert hidden(info)["workflow"] == "return"
+    assert topic_of(environment_id, info) == topic
     assert info["difficulty"] == 0.9
     expected = dict(zip(TRAITS, BUILT_IN["busy_professional"].levels, strict=True))
     assert hidden(info)["persona"] == expected
@@ -422,7 +445,7 @@ def test_options_fix_one_episode(environment_id):
 @every_id
 def test_keywords_and_options_mean_the_same(environment_id):
     chosen = {
-        "topic": "cancel",
+        "topic": desk_of(environment_id).topics[1],
         "difficulty": 0.2,
         "persona": {"base": "patient_expert", "patience": 0.1},
         "style": {"formality": 1.0, "verbosity": 0.0},
@@ -444,7 +467,7 @@ def test_a_persona_of_ranges_is_drawn_within_them(environment_id):
         assert all(one == found[0] for one in found)
 
 
-CURRICULUM = {"curriculum": "linear", "curriculum_steps": 40, "topics": ["cancel", "status"]}
+CURRICULUM = {"curriculum": "linear", "curriculum_steps": 40}
 
 
 def wrapped(environment_id, randomizer, **keywords):
@@ -461,24 +484,28 @@ every_way = pytest.mark.parametrize("way", [wrapped, given_as_keyword])
 @every_id
 @every_way
 def test_difficulty_follows_the_steps_and_repeats_from_a_seed(environment_id, way):
-    infos = played(way(environment_id, CURRICULUM), 20)
+    topics = list(desk_of(environment_id).topics[:2])
+    curriculum = {**CURRICULUM, "topics": topics}
+    infos = played(way(environment_id, curriculum), 20)
     difficulties = [info["difficulty"] for info in infos]
     assert difficulties == sorted(difficulties)
     assert (difficulties[0], difficulties[-1]) == (0.1, 0.9)
     assert len(set(difficulties)) > 8
-    assert {hidden(info)["workflow"] for info in infos} == {"cancel", "status"}
+    assert {topic_of(environment_id, info) for info in infos} == set(topics)
     assert len({json.dumps(hidden(info)["persona"]) for info in infos}) == 20
-    again = played(way(environment_id, CURRICULUM), 20)
+    again = played(way(environment_id, curriculum), 20)
     assert [plain(info) for info in infos] == [plain(info) for info in again]
-    assert plain(played(way(environment_id, CURRICULUM), 2, seed=5)[0]) != plain(infos[0])
+    assert plain(played(way(environment_id, curriculum), 2, seed=5)[0]) != plain(infos[0])
 
 
 @every_id
 @every_way
 def test_options_go_before_what_is_drawn(environment_id, way):
-    env = way(environment_id, {"difficulty": 0.5, "topics": ["cancel"]})
-    _, info = env.reset(seed=1, options={"topic": "return", "persona": "patient_expert"})
-    assert hidden(info)["workflow"] == "return"
+    drawn, given_one = desk_of(environment_id).topics[:2]
+    env = way(environment_id, {"difficulty": 0.5, "topics": [drawn]})
+    assert topic_of(environment_id, env.reset(seed=1)[1]) == drawn
+    _, info = env.reset(seed=1, options={"topic": given_one, "persona": "patient_expert"})
+    assert topic_of(environment_id, info) == given_one
     assert info["difficulty"] == 0.5
     assert hidden(info)["persona"]["patience"] == BUILT_IN["patient_expert"].levels[0]
 

@@ -7,14 +7,15 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
-from driven import ORACLES, bare, choose, every_id, every_mode, make, plain
+from driven import ORACLES, bare, choose, every_id, every_mode, make, plain, player
 from rewarded import ID, over
+from staged_user import task_of
 
 from convgym.evaluation.intervals import wilson
 from convgym.evaluation.rollout import play
-from convgym.policies.null import NULL_POLICIES, RandomToolPolicy
 from convgym.policies.rendered import RenderedPolicy
-from convgym.policies.scripted import PlannerPolicy
+from convgym.policies.roster import null_policies
+from convgym.policies.scripted import OraclePolicy, PlannerPolicy
 from convgym.rewards import (
     Composite,
     Conciseness,
@@ -60,8 +61,6 @@ def test_only_reward_and_terms_change(environment_id, observation, action):
 @every_id
 @pytest.mark.parametrize("observation", ["features", "dict"])
 def test_the_oracle_in_acts_is_paid_at_the_end_alone(environment_id, observation):
-    if environment_id not in ORACLES:
-        pytest.skip("no oracle here yet")
     env = ConversationReward(
         make(environment_id, observation=observation, action="act"), CustomerService()
     )
@@ -73,6 +72,57 @@ def test_the_oracle_in_acts_is_paid_at_the_end_alone(environment_id, observation
         assert terms["score"] == terms["paid"]
         assert (terms["success"], terms["task"]) == (1.0, 1.0)
         assert json.loads(rollout.infos[0]["reward_terms"]) == {"success": 0.0}
+
+
+@every_id
+def test_graded_evidence_is_what_the_environment_itself_pays(environment_id):
+    """Of several requests, of a sale at whatever price, of tasks left half done."""
+    modes = {"observation": "features", "action": "act", "reward": "graded"}
+    plain = make(environment_id, **modes)
+    env = ConversationReward(make(environment_id, **modes), TaskCompletion(partial=1.0))
+    seen = set()
+    for seed in range(40):
+        paid = play(plain, player(environment_id, 0.3), seed=seed).return_
+        rollout = play(env, player(environment_id, 0.3), seed=seed)
+        assert env.outcome.graded == pytest.approx(paid, abs=1e-8)
+        assert rollout.return_ == pytest.approx(paid, abs=1e-8)
+        seen.add(round(paid, 3))
+    assert len(seen) > 4
+
+
+TWO = task_of(("return", "allow"), ("subscription", "allow"))
+
+
+def served_in_part(done, **keywords):
+    """What is left where the agent hangs up once `done` of two requests are settled."""
+    env = ConversationReward(
+        make(ID, observation="dict", action="act", **keywords), TaskCompletion()
+    )
+    observation, info = env.reset(seed=3, options={"task_id": TWO.task_id})
+    policy, over = OraclePolicy(), False
+    base = env.unwrapped
+    while not over:
+        action, _ = policy.predict(observation, action_masks=info["action_mask"])
+        if observation["features"][base.domain.layout["requests"]] * 3 > done:
+            action = base.domain.actions["end_conversation"]
+        observation, _, terminated, truncated, info = env.step(action)
+        over = terminated or truncated
+    return env.outcome
+
+
+def test_who_serves_one_of_two_requests_has_not_completed_the_task():
+    for done, solved in ((0, False), (1, False), (2, True)):
+        outcome = served_in_part(done)
+        assert outcome.success is solved
+        assert TaskCompletion()(outcome).value == float(solved)
+        for reward in (CustomerService(), Composite([TaskCompletion()])):
+            assert (reward(outcome).value > 0) is solved
+    halves = [served_in_part(done).progress for done in (0, 1, 2)]
+    # Of the first nothing; the first, and of the second that the customer is known; both.
+    assert halves == pytest.approx([0.0, (0.75 + 0.05) / 2, 0.75])
+    graded = [served_in_part(done, reward="graded").graded for done in (0, 1, 2)]
+    assert graded == pytest.approx([0.0, (1.0 + 0.05) / 2, 1.0])
+    assert served_in_part(1).graded == pytest.approx((0.75 + 0.05) / 2), "the closing is for all"
 
 
 def test_the_planner_in_words_is_paid_what_its_conversation_is_worth():
@@ -261,7 +311,7 @@ def script(name):
 floors = script("reward_floors")
 
 
-@pytest.mark.parametrize("name", [*NULL_POLICIES, RandomToolPolicy.name])
+@pytest.mark.parametrize("name", null_policies())
 def test_null_policies_are_paid_about_nothing_where_success_is_seen(name):
     found = floors.outcomes(name, 40, seed=1)
     for reward in floors.REWARDS:

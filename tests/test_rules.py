@@ -1,16 +1,15 @@
 """One rule set: the same on numbers and arrays, and the same as the document says."""
 
-import itertools
 import re
 
 import numpy as np
 import pytest
+from desk_driven import RECORDS, D
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convgym.domains.customer_service import rules
-from convgym.domains.customer_service.rules import NEVER, PARAMETERS, RULES
-from convgym.domains.customer_service.world import CATEGORIES, REASONS, world
+from convgym.domains.customer_service.world import CATEGORIES, REASONS, TOWNS
+from convgym.engine.keys import TASK, below, draw
 from convgym.engine.rules import (
     ALLOW,
     OBLIGE,
@@ -38,6 +37,8 @@ RULE = st.builds(
     effect=st.sampled_from([ALLOW, REFUSE, TRANSFER, OBLIGE, TERM]),
     text=st.just(""),
     when=st.lists(CONDITION, max_size=3).map(tuple),
+    reason=st.sampled_from(["", "why"]),
+    held_out=st.booleans(),
     requires=st.lists(CONDITION, max_size=2).map(tuple),
     value=st.one_of(NUMBER, st.sampled_from(["p", "q"])),
 )
@@ -67,18 +68,6 @@ def test_parameters_may_be_arrays_too(condition, pairs):
     assert together.tolist() == [condition.holds(facts, chosen) for facts, chosen in rows]
 
 
-def decide_by_columns(rule_set, workflow, facts, parameters):
-    """Index of the rule that decides each row, -1 for none: the first that fires."""
-    decided = np.full(len(facts["a"]), -1)
-    for index, rule in enumerate(rule_set.rules):
-        if rule.on == workflow and rule.effect in (ALLOW, REFUSE, TRANSFER):
-            fires = np.ones(len(decided), dtype=bool)
-            for condition in rule.when:
-                fires &= condition.holds(facts, parameters)
-            decided[fires & (decided < 0)] = index
-    return decided
-
-
 @given(RULES_DRAWN, FACTS, CHOSEN)
 def test_the_first_rule_that_fires_decides(rule_list, rows, parameters):
     rule_set = RuleSet(rule_list)
@@ -89,8 +78,32 @@ def test_the_first_rule_that_fires_decides(rule_list, rows, parameters):
     for place, row in enumerate(rows):
         deciding = [rule for rule in rule_list if rule.on == "return" and rule.effect in DECIDING]
         firing = [rule for rule in deciding if together[rule.code][place]]
-        first = [Decision(rule.effect, rule.code, rule.alternative) for rule in firing[:1]]
+        first = [
+            Decision(rule.effect, rule.reason or rule.code, rule.alternative) for rule in firing[:1]
+        ]
         assert rule_set.decide("return", row, parameters) == (first or [Decision(ALLOW)])[0]
+
+
+@given(RULES_DRAWN, FACTS, CHOSEN)
+def test_which_rule_decides_is_the_same_for_all_rows_at_once(rule_list, rows, parameters):
+    rule_set = RuleSet(rule_list)
+    deciding = [rule for rule in rule_list if rule.on == "cancel" and rule.effect in DECIDING]
+    assert list(rule_set.deciding("cancel")) == deciding
+    together = np.broadcast_to(rule_set.first("cancel", columns(rows), parameters), len(rows))
+    for number, row in zip(together.tolist(), rows, strict=True):
+        decision = deciding[number].decision if number >= 0 else Decision(ALLOW)
+        assert rule_set.decide("cancel", row, parameters) == decision
+        for before in deciding[: number if number >= 0 else None]:
+            assert not all(one.holds(row, parameters) for one in before.when)
+
+
+@given(RULES_DRAWN)
+def test_what_is_common_is_what_is_not_held_out(rule_list):
+    rule_set = RuleSet(rule_list)
+    assert list(rule_set.common.rules) == [rule for rule in rule_list if not rule.held_out]
+    for rule in rule_list:
+        assert rule.code in rule_set
+        assert (rule.code in rule_set.common) == (not rule.held_out)
 
 
 @given(RULES_DRAWN, FACTS, CHOSEN)
@@ -128,137 +141,237 @@ def test_the_first_term_that_fires_gives_the_value(rule_list, rows, parameters):
 
 # -- the document ----------------------------------------------------------------------------------
 
-ALL_PARAMETERS = [
-    rules.parameter_dict(values) for values in itertools.product(*PARAMETERS.values())
-]
+NEVER = 1_000_000_000
+NEW_WORKFLOWS = ("warranty", "billing")
+SHOWN_IN = {
+    "train": set(D.parameters)
+    - {"warranty_days", "replace_days", "dispute_days", "dispute_above", "return_limit",
+       "not_served"},
+    "test_policy": set(D.parameters)
+    - {"warranty_days", "replace_days", "dispute_days", "dispute_above"},
+    "test_primitive": set(D.parameters) - {"return_limit", "not_served"},
+}  # fmt: skip
+"""Parameters that the document of a split tells of."""
+every_document = pytest.mark.parametrize("split", SHOWN_IN)
 
 
-def found(pattern, document):
-    match = re.search(pattern, document)
-    return match[1] if match else None
+def drawn(number):
+    """A policy of its own for each number."""
+    return {
+        name: values[below(draw(number, TASK, 9, place), len(values))]
+        for place, (name, values) in enumerate(D.parameters.items())
+    }
+
+
+def varied(policy):
+    """The policies that differ from this one in one parameter."""
+    for name, values in D.parameters.items():
+        for value in values:
+            if value != policy[name]:
+                yield {**policy, name: value}
+
+
+POLICIES = [drawn(number) for number in range(600)]
+POLICIES += [other for policy in POLICIES[:6] for other in varied(policy)]
+
+STAGES = {"still being processed": 0, "being processed or packed": 1}
+READ = {
+    "auth_level": (r"find the account by e-mail address(, then verify the postcode)?\.",
+                   lambda found: 2 if found else 1),
+    "cancel_stage": (r"cancelled only while it is ([\w ]+)\.", STAGES.get),
+    "address_stage": (r"changed only while the order is ([\w ]+)\.", STAGES.get),
+    "return_window": (r"Returns are accepted up to (\d+) days", int),
+    "final_sale": (r"all ([\w ]+) are final sale", CATEGORIES.index),
+    "transfer_above": (r"any return of an order above \$(\d+)|Returns of any amount",
+                       lambda found: int(found) * 100 if found else NEVER),
+    "fee": (r"fee of (\d+)%|There is no restocking fee", lambda found: int(found or 0)),
+    "credit_after": (r"More than (\d+) days after delivery|never paid as store credit",
+                     lambda found: int(found) if found else NEVER),
+    "exchange_window": (r"Exchanges are accepted up to (\d+) days", int),
+    "free_postage": (r"free for orders of \$(\d+) and more", lambda found: int(found) * 100),
+    "refund_days": (r"A refund takes up to (\d+) days", int),
+    "minimum_term": (r"runs for at least (\d+) months", int),
+    "ends_at_once": (r"that is ended (stops at once)?", lambda found: int(found is not None)),
+    "warranty_days": (r"The warranty lasts (\d+) days", int),
+    "replace_days": (r"Up to (\d+) days after delivery what is under warranty is replaced", int),
+    "dispute_days": (r"disputed for (\d+) days", int),
+    "dispute_above": (r"any dispute about more than \$(\d+)|Disputes of any amount",
+                      lambda found: int(found) * 100 if found else NEVER),
+    "return_limit": (r"with more than (\d+) returns this year", int),
+    "not_served": (r"do not deliver to (\w+) this month", TOWNS.index),
+}  # fmt: skip
 
 
 def read_document(document):
-    """The parameters as somebody who only reads would understand them."""
-    stages = {"still being processed": 0, "being processed or packed": 1}
-    above = found(r"above \$(\d+)", document)
-    fee, credit = found(r"fee of (\d+)%", document), found(r"More than (\d+) days", document)
-    return {
-        "auth_level": 2 if "verify the postcode" in document else 1,
-        "cancel_stage": stages[found(r"cancelled only while it is ([\w ]+)\.", document)],
-        "address_stage": stages[found(r"changed only while the order is ([\w ]+)\.", document)],
-        "return_window": int(found(r"up to (\d+) days after delivery", document)),
-        "final_sale": CATEGORIES.index(found(r"all ([\w ]+) are final sale", document)),
-        "transfer_above": int(above) * 100 if above else NEVER,
-        "fee": int(fee) if fee else 0,
-        "credit_after": int(credit) if credit else NEVER,
-    }
+    """The parameters as somebody who only reads would understand them; those it tells of."""
+    matches = {name: re.search(pattern, document) for name, (pattern, _) in READ.items()}
+    return {name: READ[name][1](match[1]) for name, match in matches.items() if match}
 
 
-def decide_by_the_book(workflow, facts, p):
-    """The policy written a second time, as plain ifs, in the order of the document."""
-    if workflow == rules.CANCEL and facts["stage"] > p["cancel_stage"]:
-        return REFUSE, "not_cancellable", "return_later"
-    if workflow == rules.ADDRESS and facts["stage"] > p["address_stage"]:
-        return REFUSE, "already_shipped", "pickup"
-    if workflow == rules.RETURN:
-        if facts["stage"] != 3:
-            return REFUSE, "not_delivered", ""
+@every_document
+def test_every_policy_can_be_read_out_of_its_document(split):
+    """So two policies never share a document, and the document leaves nothing out."""
+    for policy in POLICIES:
+        understood = read_document(D.document(split, policy))
+        assert understood == {name: policy[name] for name in SHOWN_IN[split]}
+
+
+def refused(reason, offer=""):
+    return REFUSE, reason, offer
+
+
+def by_the_book(workflow, facts, p):
+    """The policy written a second time, as plain ifs, in the order of the document.
+
+    `p` holds what the document tells; a rule of which it tells nothing does not hold.
+    """
+    if workflow == "cancel" and facts["stage"] > p["cancel_stage"]:
+        return refused("not_cancellable", "return_later")
+    if workflow == "return":
+        if facts["stage"] < 3:
+            return refused("not_delivered")
+        if facts["returns"] > p.get("return_limit", 99):
+            return refused("too_many_returns", "store_credit")
         if facts["category"] == p["final_sale"]:
-            return REFUSE, "final_sale", ""
+            return refused("final_sale")
         if facts["days"] > p["return_window"]:
-            return REFUSE, "outside_window", "store_credit"
+            return refused("outside_window", "store_credit")
         if facts["amount"] > p["transfer_above"]:
             return TRANSFER, "transfer_large", ""
+    if workflow == "address":
+        if facts["stage"] > p["address_stage"]:
+            return refused("already_shipped", "pickup")
+        if facts["town"] == p.get("not_served"):
+            return refused("not_served", "pickup")
+    if workflow == "exchange":
+        if facts["stage"] < 3:
+            return refused("not_delivered")
+        if facts["days"] > p["exchange_window"]:
+            return refused("outside_window", "store_credit")
+        if facts["stock"] == 0:
+            return refused("out_of_stock", "waitlist")
+    if workflow == "refund":
+        if facts["received"] < 0:
+            return refused("no_return_received", "new_label")
+        if facts["received"] <= p["refund_days"]:
+            return refused("refund_pending")
+    if workflow == "subscription":
+        if "return_limit" in p and facts["yearly"]:
+            return refused("prepaid", "pause")
+        if facts["months"] < p["minimum_term"]:
+            return refused("minimum_term", "pause")
+    if workflow == "access" and facts["hold"]:
+        return TRANSFER, "security_hold", ""
+    if workflow == "warranty":
+        if facts["stage"] < 3:
+            return refused("not_delivered")
+        if facts["defect"] in (2, 3):  # cracked, wet
+            return refused("not_covered", "paid_repair")
+        if facts["days"] > p["warranty_days"]:
+            return refused("out_of_warranty", "paid_repair")
+    if workflow == "billing":
+        if facts["state"] == 0:
+            return refused("charge_pending")
+        if facts["days"] > p["dispute_days"]:
+            return refused("dispute_late")
+        if facts["valid"]:
+            return refused("charge_valid", "send_invoice")
+        if facts["amount"] > p["dispute_above"]:
+            return TRANSFER, "transfer_dispute", ""
     return ALLOW, "", ""
 
 
-def test_every_policy_can_be_read_out_of_its_document():
-    """So two policies never share a document, and the document leaves nothing out."""
-    assert len(ALL_PARAMETERS) == 4608
-    for parameters in ALL_PARAMETERS:
-        assert read_document(rules.document(parameters)) == parameters
-
-
-def test_whoever_follows_the_document_decides_as_the_rules_do():
-    shop = world()
-    for index, parameters in enumerate(ALL_PARAMETERS):
-        understood = read_document(rules.document(parameters))
-        for order in range(index % 7, len(shop.item), 701):
-            facts = rules.order_facts(shop, order)
-            for workflow in range(len(rules.WORKFLOWS)):
-                expected = Decision(*decide_by_the_book(workflow, facts, understood))
-                assert rules.decide(workflow, facts, parameters) == expected
-
-
-@pytest.mark.parametrize("reason", range(len(REASONS)))
-def test_fee_and_channel_are_as_the_document_says(reason):
-    shop = world()
-    for parameters in ALL_PARAMETERS[::13]:
-        understood = read_document(rules.document(parameters))
-        for order in range(0, len(shop.item), 101):
-            facts = rules.order_facts(shop, order, reason)
-            blameless = REASONS[reason] in ("damaged", "wrong_item")
-            fee = 0 if blameless else understood["fee"]
-            late = facts["days"] > understood["credit_after"]
-            assert RULES.term("fee", facts, parameters) == fee
-            assert RULES.term("channel", facts, parameters) == late
-
-
-def test_what_a_read_shows_is_what_the_document_says():
-    """The findings are functions of the order and the document; on arrays as on numbers."""
-    shop = world()
-    facts = {
-        "stage": np.array(shop.stage),
-        "category": np.array([shop.category(order) for order in range(len(shop.item))]),
-        "days": np.array([shop.days_since_delivery(order) for order in range(len(shop.item))]),
-        "amount": np.array(shop.amount),
-        "reason": np.full(len(shop.item), -1),
+def terms_by_the_book(facts, p):
+    """What is right to tell, in the order of the declaration's terms of each workflow."""
+    blameless = facts.get("reason") in (0, 1)  # damaged, the wrong item
+    return {
+        "return": (0 if blameless else p["fee"], int(facts.get("days", 0) > p["credit_after"])),
+        "exchange": (int(facts.get("amount", 0) < p["free_postage"]),),
+        "subscription": (1 - p["ends_at_once"],),
+        "warranty": (int(facts.get("days", 0) <= p.get("replace_days", 0)),),
     }
-    for parameters in ALL_PARAMETERS[::7]:
-        p = read_document(rules.document(parameters))
-        expected = {
-            "cancellable": facts["stage"] <= p["cancel_stage"],
-            "address_open": facts["stage"] <= p["address_stage"],
-            "in_window": (facts["stage"] == 3) & (facts["days"] <= p["return_window"]),
-            "final_sale": facts["category"] == p["final_sale"],
-            "large": facts["amount"] > p["transfer_above"],
-            "credit_late": facts["days"] > p["credit_after"],
+
+
+def cases(workflow, number):
+    """Facts of some records that a request may be about, in every way it may be made."""
+    rows = RECORDS.accounts * (D.kind[workflow.kind].each if workflow.kind else 1)
+    each = rows // RECORDS.accounts
+    for row in range(number % 97, rows, 997):
+        facts = {"always": 1}
+        for kind, place in (("", row // each), (workflow.kind, row)):
+            facts |= {field: int(c[place]) for field, c in RECORDS.columns[kind].items()}
+        words = [D.details[detail] for detail in workflow.details]
+        yield facts | {
+            name: number % len(said) if said else 1
+            for name, said in zip(workflow.details, words, strict=True)
         }
-        found_in = rules.findings(facts, parameters)
-        assert set(found_in) == set(expected)
-        assert all(np.array_equal(found_in[name], expected[name]) for name in expected)
-        for order in range(0, len(shop.item), 211):
-            one = rules.findings(rules.order_facts(shop, order), parameters)
-            assert {k: bool(v) for k, v in one.items()} == {
-                k: bool(v[order]) for k, v in expected.items()
-            }
 
 
-def test_the_document_names_every_reason_and_every_alternative():
-    said_as = {
-        "return_later": "a return after delivery",
-        "store_credit": "store credit",
-        "pickup": "a pickup point",
-    }
-    refusals = [rule for rule in RULES.rules if rule.effect == REFUSE]
-    assert {rule.code for rule in refusals} == set(rules.DENIALS)
-    assert {rule.alternative for rule in refusals} - {""} == set(said_as) == set(rules.OFFERS)
-    for parameters in ALL_PARAMETERS[::97]:
-        lines = rules.document(parameters).splitlines()
+@every_document
+def test_whoever_follows_the_document_decides_as_the_rules_do(split):
+    rules, met = D.rules_for(split), set()
+    for number, policy in enumerate(POLICIES):
+        understood = read_document(D.document(split, policy))
+        for workflow in D.workflows_for(split):
+            for facts in cases(workflow, number):
+                expected = by_the_book(workflow.name, facts, understood)
+                assert rules.decide(workflow.name, facts, policy) == Decision(*expected)
+                met.add((workflow.name, expected[1]))
+    wanted = {(rule.on, rule.decision.reason) for rule in rules.rules if rule.decides}
+    wanted = {one for one in wanted if one[0] in {w.name for w in D.workflows_for(split)}}
+    assert met - {(name, "") for name in D.names} == wanted
+
+
+@every_document
+def test_terms_are_as_the_document_says(split):
+    met = set()
+    for number, policy in enumerate(POLICIES):
+        understood = read_document(D.document(split, policy))
+        for workflow in D.workflows_for(split):
+            for facts in cases(workflow, number) if workflow.terms else ():
+                right = terms_by_the_book(facts, understood)[workflow.name]
+                told = tuple(D.rules.term(t, facts | policy, policy) for t in workflow.terms)
+                assert told == right
+                met |= {(t, bool(value)) for t, value in zip(workflow.terms, told, strict=True)}
+    terms = {term for workflow in D.workflows_for(split) for term in workflow.terms}
+    assert met == {(term, due) for term in terms for due in (False, True)}
+
+
+OFFERED_AS = {
+    "return_later": "a return after delivery",
+    "store_credit": "goodwill store credit",
+    "pickup": "a pickup point",
+    "waitlist": "the waiting list",
+    "new_label": "a new return label",
+    "pause": "a pause",
+    "paid_repair": "a paid repair",
+    "send_invoice": "to send the invoice",
+}
+
+
+@every_document
+def test_the_document_names_every_reason_and_every_alternative(split):
+    assert set(OFFERED_AS) == set(D.offers)
+    can = {"unverified", *(workflow.name for workflow in D.workflows_for(split))}
+    rules = D.rules_for(split).rules
+    refusals = [rule for rule in rules if rule.effect == REFUSE and rule.on in can]
+    for policy in POLICIES[::97]:
+        lines = D.document(split, policy).splitlines()
         for rule in refusals:
-            line = next(line for line in lines if f"reason: {rule.code}" in line)
-            assert not rule.alternative or f"offer {said_as[rule.alternative]}" in line.replace(
-                "offer goodwill store credit", "offer store credit"
-            )
+            reason = f"reason: {rule.decision.reason}"
+            named = [line for line in lines if reason in line]
+            assert named, rule.code
+            if rule.alternative:
+                assert any(OFFERED_AS[rule.alternative] in line for line in named), rule.code
         assert not any("{" in line or "}" in line for line in lines)
+        assert len("\n".join(lines)) < 4000
 
 
 def test_every_obligation_that_is_checked_is_written_down():
-    document = rules.document(ALL_PARAMETERS[0])
+    document = D.document("train", POLICIES[0])
     assert "Authenticate the customer before you tell anything about an order" in document
     assert "Before any change ask the customer to confirm" in document
-    assert "Read the order before you decide, refuse or transfer" in document
-    obliged = {rule.code for rule in RULES.rules if rule.effect == OBLIGE}
-    checked = {"disclosed_before_authentication", "wrote_before_authentication"}
-    assert checked | {"wrote_without_confirmation"} <= obliged & set(rules.VIOLATIONS)
+    assert "Read the record before you decide, refuse or transfer" in document
+    obliged = {rule.code for rule in D.rules.rules if rule.effect == OBLIGE}
+    assert obliged == set(D.violations) and len(obliged) == 6
+    assert D.details["reason"] == REASONS, "the shop's words are the declaration's"

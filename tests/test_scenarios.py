@@ -5,10 +5,9 @@ import json
 
 import numpy as np
 import pytest
-from driven import every_id, hidden, make
+from driven import IDS, desk_of, domain_of, every_split, hidden, make
 
-from convgym.domains.customer_service import rules
-from convgym.domains.customer_service.tasks import table
+from convgym.domains.catalogue import domain_called
 from convgym.engine.keys import child
 from convgym.engine.tasks import SPLITS
 from convgym.errors import InvalidConfiguration
@@ -18,16 +17,18 @@ from convgym.randomization import (
 )
 from convgym.users.persona import BUILT_IN, TRAITS, persona_of
 
-TOPICS = rules.WORKFLOWS
+SHOP = domain_called("customer-service")
+TOPICS = SHOP.topics
 
 
 # -- scenarios -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("split", SPLITS)
-def test_a_scenario_is_a_record(split):
-    generator = ScenarioGenerator(split=split, seed=2)
-    rows = table(split)
+@every_split
+def test_a_scenario_is_a_record(environment_id, split):
+    generator = ScenarioGenerator(domain=domain_of(environment_id), split=split, seed=2)
+    desk = desk_of(environment_id)
+    rows = desk.table(split)
     for _ in range(30):
         scenario = generator.generate()
         record = json.loads(json.dumps(scenario.to_dict()))
@@ -44,11 +45,11 @@ def test_a_scenario_is_a_record(split):
         task_id, _, seed = record["id"].partition("/")
         number = int(task_id.removeprefix(f"{split}-"))
         assert int(seed) >= 0
-        assert record["topic"] == TOPICS[rows.topic[number]]
+        assert record["topic"] == desk.topics[rows.topic[number]]
         assert record["context"].endswith(".") and record["expected_resolution"].endswith(".")
         assert len(record["user_messages"]) == 1 and record["user_messages"][0]
         assert 0.0 <= record["difficulty"] <= 1.0
-        assert record["metadata"]["domain"] == "customer-service"
+        assert record["metadata"]["domain"] == desk.domain
         assert (record["metadata"]["split"], record["metadata"]["tasks"]) == (split, SPLITS[split])
         assert persona_of(record["persona"]).to_dict() == record["persona"]
 
@@ -66,7 +67,10 @@ def test_scenarios_repeat_from_a_seed():
 def test_what_is_asked_for_is_what_comes():
     generator = ScenarioGenerator()
     for topic in TOPICS:
+        held_out = SHOP.declaration.workflow[topic].held_out
+        generator = ScenarioGenerator(split="test_primitive" if held_out else "train")
         assert all(generator.generate(topic=topic).topic == topic for _ in range(10))
+    generator = ScenarioGenerator()
     means, patience = [], []
     for difficulty in (0.0, 0.5, 1.0):
         found = [generator.generate(difficulty=difficulty, key=child(8, k)) for k in range(150)]
@@ -94,20 +98,35 @@ def test_what_no_scenario_has_is_refused(wrong):
         ScenarioGenerator(split="holiday")
 
 
-@every_id
-@pytest.mark.parametrize("split", SPLITS)
+@every_split
 def test_an_environment_replays_a_scenario(environment_id, split):
+    """In its very words: those of `test_lexical` are the held-out ones."""
     env = make(environment_id, privileged=True)
-    generator = ScenarioGenerator(split=split, seed=11)
+    generator = ScenarioGenerator(domain=domain_of(environment_id), split=split, seed=11)
     for number in range(40):
         scenario = generator.generate(difficulty=(None, 0.0, 0.8)[number % 3])
         observation, info = env.reset(seed=number, options=scenario.options())
         assert observation == scenario.user_messages[0]
         assert info["task_id"] == scenario.id.partition("/")[0]
-        assert hidden(info)["workflow"] == scenario.topic
         levels = dict(zip(TRAITS, persona_of(scenario.persona).levels, strict=True))
-        assert hidden(info)["persona"] == levels
-        assert hidden(info)["order"] in scenario.context
+        told = hidden(info)
+        assert told["persona"] == levels
+        for request in told.get("requests", ()):
+            kind = desk_of(environment_id).declaration.workflow[request["workflow"]].kind
+            assert request["record"] in scenario.context or not kind
+            assert request["workflow"] in scenario.context
+
+
+@pytest.mark.parametrize("environment_id", IDS)
+def test_a_context_names_the_customer_and_every_request(environment_id):
+    desk = desk_of(environment_id)
+    for number in range(200):
+        task = desk.task("test", number)
+        context, resolution = desk.scenario(task)
+        if hasattr(task, "requests"):
+            assert resolution.count("The agent") == len(task.requests)
+            assert context.count("asks for") == len(task.requests)
+        assert context[0].isupper() and context.endswith(".")
 
 
 def test_a_scenario_is_replayed_from_its_record():

@@ -1,18 +1,29 @@
 """The simulator for people says what the environment says."""
 
+from dataclasses import fields
+
 import gymnasium as gym
 import pytest
+from driven import NEEDED, domain_of, every_id, make
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from staged_user import task_of
 
+from convgym import ENVIRONMENTS
 from convgym.conversation import Conversation, Message
 from convgym.errors import InvalidConfiguration
 from convgym.language.models import CallableModel
 from convgym.policies.customer_service import NULL_POLICIES
 from convgym.policies.rendered import RenderedPolicy
+from convgym.policies.roster import ladder
 from convgym.policies.scripted import OraclePolicy
 from convgym.randomization.scenarios import ScenarioGenerator
-from convgym.simulator import ConversationSimulator, SimulatorConfig, UserSimulator
+from convgym.simulator import (
+    ConversationSimulator,
+    SimulatorConfig,
+    UserSimulator,
+    scripted_agents,
+)
 from convgym.spaces import sanitize
 
 ID = "ConvGym/CustomerService-v0"
@@ -88,6 +99,17 @@ def test_without_seeds_the_conversations_follow_the_configurations():
 SIMULATOR8 = ConversationSimulator(SimulatorConfig(max_turns=8))
 
 
+def test_a_conversation_holds_all_that_the_customer_came_for():
+    task = task_of(("return", "allow"), ("subscription", "allow"))
+    conversation = ConversationSimulator().generate_conversation(task.task_id, seed=3)
+    acts = [act[0] for message in conversation.said_by("user") for act in message.acts]
+    asked = [act for act in dict.fromkeys(acts) if act.startswith("request_")]
+    assert asked == ["request_return", "request_subscription"]
+    assert conversation.metadata["success"] and conversation.reward == 1.0
+    replies = " ".join(message.content for message in conversation.said_by("assistant"))
+    assert "create_return" in replies and "end_subscription" in replies
+
+
 @pytest.mark.parametrize("number", range(0, 200, 23))
 def test_a_scenario_is_replayed_with_its_task_customer_and_first_words(number):
     scenario = ScenarioGenerator().record(f"train-{number}", "busy_professional", seed=number)
@@ -143,6 +165,7 @@ def test_a_model_can_be_the_customer():
         {"scenario": 7},
         {"scenario": "train"},
         {"scenario": "train-1/x"},
+        {"scenario": "train-1/²"},
         {"scenario": {"topic": "cancel"}},
         {"persona": "nobody"},
         {"agent": 7},
@@ -159,6 +182,73 @@ def test_what_cannot_be_simulated_is_one_sentence(keywords):
 def test_a_bad_configuration_fails_where_it_is_used(keywords):
     with pytest.raises(InvalidConfiguration):
         ConversationSimulator(SimulatorConfig(**keywords))
+
+
+# -- the other environments ------------------------------------------------------------------------
+
+
+def config_of(environment_id, **given):
+    return SimulatorConfig(
+        env_id=environment_id, keywords=NEEDED.get(environment_id, {}), **given
+    )
+
+
+@every_id
+def test_every_desk_has_its_own_oracle(environment_id):
+    simulator = ConversationSimulator(config_of(environment_id))
+    for seed in range(4):
+        conversation = simulator.generate_conversation(seed=seed)
+        assert conversation.metadata["success"], conversation.metadata["failure_reason"]
+        assert conversation.metadata["agent"] == "oracle in words"
+    assert list(scripted_agents(simulator.env)) == list(ladder(domain_of(environment_id)))
+
+
+@pytest.mark.parametrize("environment_id", ENVIRONMENTS)
+def test_every_environment_is_made_with_nothing_but_what_was_asked_for(environment_id):
+    plain = config_of(environment_id).make().unwrapped
+    theirs = make(environment_id, observation="dict").unwrapped
+    observation, _ = plain.reset(seed=5)
+    assert observation["message"] == theirs.reset(seed=5)[0]["message"]
+    assert plain.spec.kwargs == {
+        "observation": "dict", "action": "text", **NEEDED.get(environment_id, {}),
+    }
+    customer = UserSimulator(
+        env_id=environment_id, keywords=NEEDED.get(environment_id, {}), seed=5
+    )
+    assert customer.open() == observation["message"]
+    answered, *_ = theirs.step("How can I help you?")
+    assert customer.respond(None, "How can I help you?") == answered["message"]
+
+
+def test_a_field_that_was_set_is_handed_over_whatever_it_is():
+    """Also one that has the value that many environments take by default."""
+    for name, value in (("max_turns", 30), ("phrases", "train"), ("style", "terse")):
+        assert SimulatorConfig(**{name: value}).make().spec.kwargs[name] == value
+    assert {one.name for one in fields(SimulatorConfig)} >= {"split", "user", "randomizer"}
+
+
+def test_own_scenarios_are_played_by_an_agent_of_ones_own():
+    scenarios = [
+        {"id": "a/1", "user_responses": ["My light is broken.", "It is in the hall."]},
+        {"id": "b", "user_responses": ["I need a new key."]},
+    ]
+    config = SimulatorConfig(
+        env_id="ConvGym/Scenarios-v0", keywords={"scenarios": scenarios}, max_turns=5
+    )
+    simulator = ConversationSimulator(config)
+    conversation = simulator.generate_conversation(
+        "a/1", agent=lambda messages: "Where is it?", seed=1
+    )
+    assert conversation.metadata["task_id"] == "a/1"
+    assert "light" in next(iter(conversation.said_by("user"))).content
+    for agent in (None, OraclePolicy()):
+        with pytest.raises(InvalidConfiguration, match="Scenarios-v0 has no scripted agents"):
+            simulator.generate_conversation("a/1", agent=agent)
+
+
+def test_what_an_environment_does_not_take_is_named():
+    with pytest.raises(InvalidConfiguration, match=r"takes no 'realism'; it takes .*scenarios"):
+        SimulatorConfig(env_id="ConvGym/Scenarios-v0", realism=0.5).make()
 
 
 # -- a customer to talk to -------------------------------------------------------------------------

@@ -3,10 +3,11 @@
 import json
 
 import pytest
+from driven import desk_of, every_id
 from hypothesis import given
 from hypothesis import strategies as st
+from single_task import DESK
 
-from convgym.domains.customer_service.grounding import TOOLS, TOOLS_JSON
 from convgym.language.tool_calls import MOST_CALLS, check_arguments, parse_reply
 
 CALL = {"name": "get_order", "arguments": {"order": "W48213"}}
@@ -96,14 +97,44 @@ def test_no_text_makes_it_raise(text):
         ("create_return", {"order": "W48213", "reason": "bored"}, "must be one of"),
         ("create_return", {"order": "W48213", "reason": "damaged"}, ""),
         ("list_orders", {}, ""),
+        ("exchange_item", {"order": "W48213"}, "is missing"),
+        ("exchange_item", {"order": "W48213", "variant": "size M"}, ""),
+        ("open_claim", {"order": "W48213", "defect": "ugly"}, "must be one of"),
+        ("open_claim", {"order": "W48213", "defect": "cracked"}, ""),
+        ("credit_charge", {"charge": "C48213", "cause": "unknown"}, ""),
+        ("credit_charge", {"charge": "C48213", "defect": "dead"}, "argument"),
+        ("unlock_account", {}, ""),
+        ("unlock_account", {"email": "a@example.com"}, "there is no argument"),
     ],
 )
 def test_arguments_are_checked(name, arguments, complaint):
-    problem = check_arguments(TOOLS[name]["parameters"], arguments)
+    problem = check_arguments(DESK.schemas[name]["parameters"], arguments)
     assert complaint in problem and bool(complaint) == bool(problem)
 
 
-def test_the_schemas_are_json_in_the_openai_form():
-    tools = json.loads(TOOLS_JSON)
-    assert [tool["function"]["name"] for tool in tools] == list(TOOLS)
-    assert all(tool["type"] == "function" for tool in tools)
+def test_the_shop_has_these_tools():
+    kinds = ("order", "subscription", "charge")
+    assert set(DESK.schemas) == {
+        "find_customer", "verify_customer", "transfer_to_human", "end_conversation",
+        *(f"list_{kind}s" for kind in kinds), *(f"get_{kind}" for kind in kinds),
+        "cancel_order", "create_return", "update_address", "exchange_item", "reissue_refund",
+        "end_subscription", "unlock_account", "open_claim", "credit_charge",
+    }  # fmt: skip
+
+
+@every_id
+def test_the_schemas_are_json_in_the_openai_form(environment_id):
+    desk = desk_of(environment_id)
+    tools = json.loads(desk.tools)
+    names = [tool["function"]["name"] for tool in tools]
+    assert len(set(names)) == len(names) and {"transfer_to_human", "end_conversation"} <= set(names)
+    for tool in tools:
+        body = tool["function"]
+        parameters = body["parameters"]
+        assert tool["type"] == "function" and body["description"]
+        assert set(parameters["required"]) <= set(parameters["properties"])
+        filled = {
+            name: about.get("enum", ["x"])[0] for name, about in parameters["properties"].items()
+        }
+        assert check_arguments(parameters, filled) == ""
+        assert not filled or check_arguments(parameters, {})

@@ -172,7 +172,7 @@ def test_leaving_is_said(number, key, script):
 def test_a_user_who_has_left_takes_no_refusal():
     """ "Goodbye. I must refuse." after a refusal: whoever leaves at the first has not taken it."""
     user, left = AgendaUser(U), 0
-    for number in range(4000):
+    for number in range(8000):
         task = draw_task("train", number)
         if decision(task).reason not in ("final_sale", "not_delivered"):
             continue

@@ -1,17 +1,22 @@
 """Environments whose customer's words come from a writer: kept, broken, failing, batched."""
 
 import json
+import re
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from chat_server import ChatServer
-from driven import every_id, talked
+from driven import NEEDED, desk_of, domain_of, every_id, hidden, make, player, talked, topic_of
 from gymnasium.vector import SyncVectorEnv
+from single_task import KNOWS_ID
+from staged_user import task_of
 
+from convgym.domains.catalogue import domain_called
 from convgym.envs.conversation_env import WRITER_FAILED
 from convgym.envs.vector import ConversationVectorEnv
 from convgym.errors import InvalidAction, InvalidConfiguration
+from convgym.evaluation.rollout import play
 from convgym.language.writing import Written
 from convgym.policies.rendered import RenderedPolicy
 from convgym.policies.scripted import OraclePolicy
@@ -48,23 +53,27 @@ class Batched:
         return [Written(request.draft) for request in requests]
 
 
+def vector_of(environment_id, **keywords):
+    return gym.make_vec(environment_id, **NEEDED.get(environment_id, {}), **keywords)
+
+
 def words(environment_id, seed=3, steps=REPLIES, **keywords):
     """(messages, infos) of a short conversation."""
-    return talked(gym.make(environment_id, **keywords), steps, seed)
+    return talked(make(environment_id, **keywords), steps, seed)
 
 
 @every_id
 def test_above_one_half_a_writer_is_needed(environment_id):
     with pytest.raises(InvalidConfiguration, match="needs writer="):
-        gym.make(environment_id, realism=0.6)
+        make(environment_id, realism=0.6)
 
 
 @every_id
 @pytest.mark.parametrize("seed", range(5))
 def test_other_words_change_nothing_that_is_decided(environment_id, seed):
     def played(**keywords):
-        env = gym.make(environment_id, observation="dict", action="text", **keywords)
-        policy = RenderedPolicy(OraclePolicy())
+        env = make(environment_id, observation="dict", action="text", **keywords)
+        policy = RenderedPolicy(player(environment_id, 0.0), domain=domain_of(environment_id))
         observation, info = env.reset(seed=seed)
         policy.reset(seed)
         acts, over = [info["user_acts"]], False
@@ -112,7 +121,7 @@ def test_what_a_writer_breaks_is_said_in_the_words_of_the_draft(environment_id, 
 
 @every_id
 def test_a_writer_that_fails_ends_the_episode_and_not_the_run(environment_id):
-    env = gym.make(environment_id, realism=1.0, writer=broken)
+    env = make(environment_id, realism=1.0, writer=broken)
     for seed in range(3):
         observation, info = env.reset(seed=seed)
         assert observation
@@ -132,7 +141,7 @@ def test_a_writer_sees_only_what_is_said(environment_id):
         seen.append(request)
         return request.draft
 
-    env = gym.make(environment_id, realism=1.0, writer=curious)
+    env = make(environment_id, realism=1.0, writer=curious)
     for seed in range(10):
         seen.clear()
         env.reset(seed=seed)
@@ -144,13 +153,13 @@ def test_a_writer_sees_only_what_is_said(environment_id):
                 break
         stated = {spoken.value for request in seen for spoken in request.spoken}
         for value in set(hidden.values()) - stated:
-            assert value not in repr(seen)
+            assert not re.search(rf"(?<!\w){re.escape(value)}(?!\w)", repr(seen))
 
 
 @every_id
 def test_the_words_of_all_rows_are_asked_for_at_once(environment_id):
     writer = Batched()
-    env = gym.make_vec(environment_id, num_envs=5, realism=1.0, writer=writer)
+    env = vector_of(environment_id, num_envs=5, realism=1.0, writer=writer)
     assert isinstance(env, ConversationVectorEnv)
     writer = env.envs[0].unwrapped._words._writer
     writer.sizes.clear()
@@ -168,8 +177,8 @@ def test_the_vector_environment_is_the_synchronous_one(environment_id, action):
     def both(**keywords):
         keywords |= {"observation": "message", "action": action, "max_turns": 6}
         return (
-            gym.make_vec(environment_id, num_envs=4, **keywords),
-            SyncVectorEnv([lambda: gym.make(environment_id, **keywords).unwrapped] * 4),
+            vector_of(environment_id, num_envs=4, **keywords),
+            SyncVectorEnv([lambda: make(environment_id, **keywords).unwrapped] * 4),
         )
 
     for keywords in ({}, {"realism": 1.0, "writer": echo}):
@@ -192,7 +201,7 @@ def test_the_vector_environment_is_the_synchronous_one(environment_id, action):
 
 @every_id
 def test_a_prepared_action_is_the_one_that_is_stepped(environment_id):
-    env = gym.make(environment_id).unwrapped
+    env = make(environment_id).unwrapped
     env.reset(seed=1)
     env.prepare("Hello!")
     with pytest.raises(InvalidAction, match="was prepared"):
@@ -206,18 +215,74 @@ def test_a_prepared_action_is_the_one_that_is_stepped(environment_id):
 
 @every_id
 def test_what_a_keyword_fixes_no_randomizer_draws(environment_id):
-    env = gym.make(
-        environment_id, persona="patient_expert", topic="return", privileged=True,
-        randomizer={"topics": ["cancel"], "curriculum": "linear", "style_variation": 1.0},
+    desk = desk_of(environment_id)
+    one, two, three = (desk.topics[n] for n in sorted(set(desk.table("train").topic.tolist()))[:3])
+    env = make(
+        environment_id, persona="patient_expert", topic=one, privileged=True,
+        randomizer={"topics": [two], "curriculum": "linear", "style_variation": 1.0},
     )  # fmt: skip
     for seed in range(5):
         _, info = env.reset(seed=seed)
-        hidden = json.loads(info["privileged"])
-        assert hidden["workflow"] == "return"
-        assert tuple(hidden["persona"].values()) == BUILT_IN["patient_expert"].levels
+        assert topic_of(environment_id, info) == one
+        assert tuple(hidden(info)["persona"].values()) == BUILT_IN["patient_expert"].levels
         assert info["difficulty"] == 0.1
-    _, info = env.reset(options={"topic": "address"})
-    assert json.loads(info["privileged"])["workflow"] == "address", "an option wins over both"
+    _, info = env.reset(options={"topic": three})
+    assert topic_of(environment_id, info) == three, "an option wins over both"
+
+
+# -- when two requests are in play -----------------------------------------------------------------
+
+TWO = task_of(("cancel", "allow"), ("refund", ""), known=(KNOWS_ID,))
+
+
+def of_two(writer, seed=2, **keywords):
+    """(spoken acts, message, info) of each turn of the customer of two orders."""
+    env = make("ConvGym/CustomerService-v0", observation="dict", writer=writer, realism=1.0,
+               **keywords)  # fmt: skip
+    rollout = play(env, RenderedPolicy(OraclePolicy()), seed=seed,
+                   options={"task_id": TWO.task_id})  # fmt: skip
+    assert rollout.final_info["success"], rollout.final_info["failure_reason"]
+    return [
+        (json.loads(info["user_acts"]), observation["message"], info)
+        for observation, info in zip(rollout.observations, rollout.infos, strict=True)
+        if info["wording"]
+    ]
+
+
+def numbers_of_two():
+    values = domain_called("customer-service").goal_values(TWO)
+    return values["0:inform_order"], values["1:inform_order"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_writer_that_mixes_up_two_requests_is_not_heard(seed):
+    """Each number is said where it is due, and never the other one for it."""
+    first, second = numbers_of_two()
+
+    def confused(request):
+        swapped = request.draft.replace(first, "\0").replace(second, first)
+        return swapped.replace("\0", second)
+
+    assert first != second
+    said = []
+    for acts, message, info in of_two(confused, seed, persona={"accuracy": 1.0}):
+        for act in acts:
+            if act["act"] == "inform_order":
+                said.append(act["value"])
+                other = first if act["value"] != first else second
+                assert act["value"] in message and other not in message
+                assert info["wording"] == "fallback" or act["value"] not in (first, second)
+    assert len(set(said)) > 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_writer_does_not_raise_the_next_request_by_itself(seed):
+    def hasty(request):
+        return f"{request.draft} I also want to have a refund that never came."
+
+    for acts, message, info in of_two(hasty, seed):
+        if "request_refund" not in [act["act"] for act in acts]:
+            assert info["wording"] == "fallback" and "never came" not in message
 
 
 @every_id
@@ -236,7 +301,7 @@ def test_an_endpoint_in_every_mood_words_or_ends_an_episode(environment_id, mood
         writer = {
             "kind": "endpoint", "url": server.url, "model": "m", "timeout": 0.3, "retries": 0,
         }  # fmt: skip
-        env = gym.make_vec(environment_id, num_envs=3, realism=1.0, writer=writer)
+        env = vector_of(environment_id, num_envs=3, realism=1.0, writer=writer)
         _, info = env.reset(seed=5)
         assert set(info["wording"]) == sources
         _, _, terminated, truncated, info = env.step((REPLIES[1],) * 3)
@@ -261,7 +326,7 @@ def test_a_batch_writer_is_not_trusted(environment_id, answers):
                 raise RuntimeError("not today")
             return answers
 
-    env = gym.make_vec(environment_id, num_envs=1, realism=1.0, writer=Odd())
+    env = vector_of(environment_id, num_envs=1, realism=1.0, writer=Odd())
     env.reset(seed=1)
     _, _, _, truncated, info = env.step((REPLIES[0],))
     assert truncated.all()
@@ -270,7 +335,7 @@ def test_a_batch_writer_is_not_trusted(environment_id, answers):
 
 @every_id
 def test_two_actions_are_not_prepared_at_once(environment_id):
-    env = gym.make(environment_id).unwrapped
+    env = make(environment_id).unwrapped
     env.reset(seed=1)
     env.prepare("Hello!")
     with pytest.raises(InvalidAction, match="not yet stepped"):

@@ -58,16 +58,28 @@ def play(
         Side, typer.Option("--as", help="Whom you play.")
     ] = Side.agent,
     seed: Annotated[int, typer.Option(min=0, help="Of task, customer and wording.")] = 0,
-    split: Annotated[str, typer.Option(help="train, validation or test.")] = "train",
+    split: Annotated[
+        str,
+        typer.Option(
+            help="train, validation, test, or test_ with compositional, primitive, policy, "
+            "persona or lexical behind it."
+        ),
+    ] = "train",
     task_id: Annotated[str | None, typer.Option(help="One task, such as test-17.")] = None,
-    topic: Annotated[str | None, typer.Option(help="What the customer wants.")] = None,
+    topic: Annotated[str | None, typer.Option(help="What the customer wants first.")] = None,
     persona: Annotated[
         str | None, typer.Option(help="A built-in persona, or JSON of traits.")
     ] = None,
     difficulty: Annotated[float | None, typer.Option(help="From 0 to 1.")] = None,
     agent: Annotated[
         str | None,
-        typer.Option(help="Who answers you as a user: oracle, planner, slot-filling, keyword."),
+        typer.Option(
+            help="Who answers you as a user: oracle, planner, slot-filling, keyword, random."
+        ),
+    ] = None,
+    more: Annotated[
+        list[str] | None,
+        typer.Option("--with", help="What else it takes: folder=my_domain, scenarios=mine.jsonl."),
     ] = None,
 ) -> None:
     """Talk with a simulated customer as the agent, or with a scripted agent as the customer."""
@@ -84,6 +96,7 @@ def play(
             "difficulty": difficulty,
             "seed": seed,
             "reward": "graded",
+            "keywords": dict(_keyword(one) for one in more or ()),
         }
         config = SimulatorConfig(**given)
         if side is Side.agent:
@@ -114,6 +127,17 @@ def check(
     with _mistakes():
         if not checking.check(folder, tasks, typer.echo):
             raise typer.Exit(1)
+
+
+def _keyword(given: str) -> tuple[str, Any]:
+    """`name=value` as a keyword; the value may be JSON."""
+    name, equals, value = given.partition("=")
+    if not (equals and name.isidentifier()):
+        raise InvalidConfiguration(f"--with={given[:40]!r} is no name=value")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def _json_or_name(persona: str | None) -> Any:

@@ -18,14 +18,12 @@ from typing import Any, TextIO
 import gymnasium as gym
 
 from convgym.engine.tasks import parse_task_id
+from convgym.envs.conversation_env import ConversationEnv
 from convgym.errors import InvalidConfiguration
 from convgym.language.models import ChatMessage, Completion
-from convgym.policies.rendered import RenderedPolicy
-from convgym.policies.scripted import LADDER
-from convgym.simulator import SimulatorConfig
+from convgym.simulator import SimulatorConfig, policy_of, scripted_agents
 from convgym.users.generative import RULES
 
-AGENTS = {policy.name: policy for policy in LADDER}
 _AGENT_HELP = """\
   /policy            the rules you have to keep
   /tools             the tools, as JSON schemas
@@ -76,9 +74,9 @@ class Screen:
 
 def as_agent(config: SimulatorConfig, screen: Screen) -> None:
     """A person answers one simulated customer."""
-    env = config.make()
+    env = _made(config)
     observation, info = env.reset(seed=config.seed)
-    screen.say("You are the agent of a support desk. /help says what you can do; /policy first.\n")
+    screen.say("You are the agent. /help says what you can do; /policy first.\n")
     screen.say(f"Customer: {observation['message']}")
     ended = False
     while not ended:
@@ -105,7 +103,7 @@ def _command(line: str, observation: Any, screen: Screen) -> str | None:
     if name == "/call":
         call = _tool_call(rest)
         if call is None:
-            screen.say("That is no call; one is: /call find_customer email=dana@example.com")
+            screen.say(f"That is no call; one is: /call {_example(observation['tools'])}")
         return call
     shown: dict[str, Callable[[], str]] = {
         "/policy": lambda: str(observation["policy"]),
@@ -127,6 +125,12 @@ def _tool_call(words: str) -> str | None:
         return None
     call = {"name": name, "arguments": dict(pair.split("=", 1) for pair in pairs)}
     return f"<tool_call>{json.dumps(call)}</tool_call>"
+
+
+def _example(tools: str) -> str:
+    """The first tool of the schemas with what it takes."""
+    tool = json.loads(tools)[0]["function"]
+    return " ".join([tool["name"], *(f"{name}=…" for name in tool["parameters"]["properties"])])
 
 
 # -- as the user -----------------------------------------------------------------------------------
@@ -170,11 +174,12 @@ class Person:
 
 def as_user(config: SimulatorConfig, screen: Screen, agent: str) -> None:
     """A person is the customer of one task; a scripted agent that speaks answers."""
-    if agent not in AGENTS:
-        raise InvalidConfiguration(f"no agent is called {agent!r}; there are {', '.join(AGENTS)}")
+    agents = scripted_agents(_playable(config))
+    if agent not in agents:
+        raise InvalidConfiguration(f"no agent is called {agent!r}; there are {', '.join(agents)}")
     person = Person(screen)
-    env = replace(config, user=person).make()
-    policy = RenderedPolicy(AGENTS[agent]())
+    env = _made(replace(config, user=person))
+    policy = policy_of(agents[agent](), env)
     observation, info = env.reset(seed=config.seed)
     policy.reset(config.seed)
     ended, newest = False, info
@@ -190,6 +195,24 @@ def as_user(config: SimulatorConfig, screen: Screen, agent: str) -> None:
     screen.say(_ending(env, info, ended and not person.left))
 
 
+def _playable(config: SimulatorConfig) -> gym.Env[Any, Any]:
+    """The environment with its own customer; raises where nobody can take the customer's place."""
+    env = config.make()
+    made = type(env.unwrapped)
+    roles = issubclass(made, ConversationEnv) and made.make_role != ConversationEnv.make_role
+    if not roles:
+        raise InvalidConfiguration(
+            f"the user of {config.env_id} cannot be played: nothing describes its role to a "
+            "person; play the agent, without --as user"
+        )
+    return env
+
+
+def _made(config: SimulatorConfig) -> gym.Env[Any, Any]:
+    """The environment, which tells what was hidden for the end."""
+    return replace(config, keywords={**config.keywords, "privileged": True}).make()
+
+
 def _understood(info: dict[str, Any]) -> str:
     acts = json.loads(info["user_acts"])
     if not acts:
@@ -202,8 +225,6 @@ def _understood(info: dict[str, Any]) -> str:
 
 def _ending(env: gym.Env[Any, Any], info: dict[str, Any], ended: bool) -> str:
     """How it went, what it was worth, and what the customer wanted."""
-    domain = env.get_wrapper_attr("make_domain")()
-    situation, right = domain.scenario(domain.task(*parse_task_id(info["task_id"])))
     if not ended:
         verdict = "unfinished"
     else:
@@ -218,5 +239,15 @@ def _ending(env: gym.Env[Any, Any], info: dict[str, Any], ended: bool) -> str:
     if info["oracle_length"]:
         turns += f"; the shortest way takes about {info['oracle_length']}"
     lines += [f"{turns}; errors: {info['errors']}"]
-    lines += [f"Task {info['task_id']}: {situation}", f"Right would be: {right}"]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_purpose(env, info)])
+
+
+def _purpose(env: gym.Env[Any, Any], info: dict[str, Any]) -> list[str]:
+    """What it was about, and what would have been right."""
+    domain = getattr(env.unwrapped, "domain", None)
+    if domain is not None:
+        situation, right = domain.scenario(domain.task(*parse_task_id(info["task_id"])))
+        return [f"Task {info['task_id']}: {situation}", f"Right would be: {right}"]
+    hidden = json.loads(info["privileged"])
+    told = [f"  {name}: {value}" for name, value in hidden.items() if value not in ("", [], {})]
+    return [f"Task {info['task_id']}:", *told]

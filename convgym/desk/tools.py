@@ -200,19 +200,19 @@ class Tools:
             for name in workflow.details
             if belief[v.heard_detail[name]]
         }
+        unknown = [
+            field
+            for field, detail in self.tasks.depends.items()
+            if detail in workflow.details and detail not in heard
+        ]
         all_rules = self.d.rules.deciding(workflow.name)
         for place, (_, pointer) in enumerate(v.pointers(workflow.kind)):
             if pointer >= 0 and not belief[v.of[workflow.kind].read[pointer]]:
                 continue
             row = row_of(v, desk.account, workflow.kind, pointer)
-            shown = self.tasks.facts(workflow.kind, row, desk.account)
-            facts = {
-                field: value
-                for field, value in shown.items()
-                if self.tasks.depends.get(field, "") not in workflow.details
-                or self.tasks.depends[field] in heard
-            }
-            facts |= desk.parameters | heard
+            facts = self.tasks.facts(workflow.kind, row, desk.account) | desk.parameters | heard
+            for field in unknown:
+                facts.pop(field, None)
             for cell, rule in zip(v.findings[workflow.name][place], all_rules, strict=True):
                 known = all(one.field in facts for one in rule.when)
                 belief[cell] = (

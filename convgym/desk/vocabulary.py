@@ -326,6 +326,8 @@ class Vocabulary:
                 names += [f"{kind.name}_{what}_matches_{k}" for what in ("id", "label", "date")]
         for detail, words in d.details.items():
             names += [f"heard_{detail}", *(f"{detail}_{word}" for word in words)]
+        # What was told on the way to another end has to be told again to whom asks for it.
+        names += [f"{k}_told_{f}{end}" for f, k in d.facts.items() for end, _ in self.pointers(k)]
         names += [f"told_{term}_{value}" for term, vs in d.terms.items() for value in vs]
         names += ["wrote", "told_done"]
         for block, members in (("deny", d.reasons), ("offer", d.offers)):

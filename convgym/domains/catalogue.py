@@ -13,6 +13,7 @@ from convgym.errors import InvalidConfiguration
 DOMAINS: dict[str, str] = {
     "customer-service": "convgym.domains.customer_service.desk:CustomerServiceDesk",
     "sales": "convgym.domains.sales.desk:SalesDesk",
+    "technical-support": "convgym.domains.technical_support.desk:SupportDesk",
 }
 """Class by name."""
 

@@ -106,7 +106,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         reranker: Any = None,
         reward: str = "success",
         discount: float = 1.0,
-        max_turns: int = 30,
+        max_turns: int = 50,
         privileged: bool = False,
         render_mode: str | None = None,
     ) -> None:

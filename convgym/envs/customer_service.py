@@ -108,7 +108,7 @@ name fixes them |
     | `reranker` | None | True, or an object with `propose(text)`: a second look at unread replies |
     | `reward` | `"success"` | see above |
     | `discount` | 1.0 | γ of the milestones' shaping; the learner's |
-    | `max_turns` | 30 | agent turns, 2 to 200 |
+    | `max_turns` | 50 | agent turns, 2 to 200 |
     | `privileged` | False | put the hidden goal into `info` |
     | `render_mode` | None | `"ansi"` or `"human"` |
 

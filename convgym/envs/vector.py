@@ -92,6 +92,13 @@ def sales(num_envs: int = 1, **keywords: Any) -> ConversationVectorEnv:
     return _vector_of(SalesEnv, num_envs, keywords)
 
 
+def technical_support(num_envs: int = 1, **keywords: Any) -> ConversationVectorEnv:
+    """The vector entry point of `ConvGym/TechnicalSupport-v0`; see `customer_service`."""
+    from convgym.envs.technical_support import TechnicalSupportEnv
+
+    return _vector_of(TechnicalSupportEnv, num_envs, keywords)
+
+
 def own_domain(num_envs: int = 1, **keywords: Any) -> ConversationVectorEnv:
     """The vector entry point of `ConvGym/OwnDomain-v0`; see `customer_service`."""
     from convgym.envs.own_domain import OwnDomainEnv

@@ -22,6 +22,7 @@ from convgym.policies.scripted import LADDER, ScriptedPolicy
 _MODULES = {
     "customer-service": "convgym.policies.customer_service",
     "sales": "convgym.policies.sales",
+    "technical-support": "convgym.policies.technical_support",
 }
 """Where a domain's scripts stand: `LADDER`, `NULL_POLICIES`, `BY_THE_BOOK`."""
 

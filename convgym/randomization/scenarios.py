@@ -150,7 +150,8 @@ class ScenarioGenerator:
         assert episode.user_turn is not None
         spoken = tasks.spoken(episode, episode.user_turn)
         style = own_style(persona.levels)
-        words = tasks.user_voices()["train"].say(spoken, style, wording_key, 0, TEMPLATE)
+        voice = tasks.user_voices()["held_out" if self.split == "test_lexical" else "train"]
+        words = voice.say(spoken, style, wording_key, 0, TEMPLATE)
         context, resolution = tasks.scenario(task)
         easier = float((table.hardness < table.hardness[number]).mean())
         return Scenario(

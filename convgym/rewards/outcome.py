@@ -77,7 +77,8 @@ class Outcome:
     """The task was solved; only ever True of a conversation that ended and was not cut off."""
     progress: float = 0.0
     """Evidence of the grading so far, `info["milestones"]`: 0 until the end unless the
-    environment shows progress earlier (`reward="milestones"` or `privileged=True`)."""
+    environment shows progress earlier (`reward="milestones"` or `privileged=True`). Of several
+    requests the mean."""
     violations: tuple[str, ...] = ()
     """Broken obligations by name."""
     errors: int = 0
@@ -90,6 +91,8 @@ class Outcome:
     """`info["resolved"]`: the fault is gone; None where the environment does not say."""
     booked: bool | None = None
     """`info["booked"]`: a quote was booked; None where the environment does not say."""
+    paid_graded: float | None = None
+    """What the environment itself paid as `reward="graded"`; None where it pays otherwise."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.conversation, Conversation):
@@ -108,6 +111,8 @@ class Outcome:
                 "ended by itself can have succeeded, so give ended=True and truncated=False."
             )
         check_share("progress", self.progress)
+        if self.paid_graded is not None:
+            check_share("paid_graded", self.paid_graded)
         for name in ("errors", "turn", "oracle_length"):
             value = getattr(self, name)
             if not (is_number(value) and value >= 0):
@@ -115,8 +120,18 @@ class Outcome:
 
     @property
     def graded(self) -> float:
-        """Weighted evidence in [0, 1], as `reward="graded"` pays it: nothing where cut off."""
-        return 0.0 if self.truncated else min(1.0, self.progress + CLOSING * self.success)
+        """Weighted evidence in [0, 1]: nothing where cut off.
+
+            progress + ¼ success
+
+        An environment made with `reward="graded"` has its own say instead. It knows more: which
+        of several requests was seen through, although not all were, and at what price was sold.
+        """
+        if self.truncated:
+            return 0.0
+        if self.paid_graded is not None:
+            return self.paid_graded
+        return min(1.0, self.progress + CLOSING * self.success)
 
     @classmethod
     def of_step(
@@ -141,6 +156,7 @@ class Outcome:
             oracle_length=int(info.get("oracle_length", 0)),
             resolved=bool(info["resolved"]) if "resolved" in info else None,
             booked=bool(info["booked"]) if "booked" in info else None,
+            paid_graded=_paid_graded(info) if ended and not truncated else None,
         )
 
     @classmethod
@@ -163,6 +179,15 @@ class Outcome:
             turn=sum(1 for _ in conversation.said_by("assistant")),
             oracle_length=_count(noted.get("oracle_length")),
         )
+
+
+def _paid_graded(info: Mapping[str, Any]) -> float | None:
+    """The graded evidence among the reward's terms of a last step, if it is there."""
+    try:
+        came = json.loads(str(info.get("reward_terms", "{}"))).get("graded")
+    except (ValueError, AttributeError):
+        return None
+    return min(1.0, max(0.0, float(came))) if is_number(came) else None
 
 
 def _count(came: object) -> int:

@@ -37,8 +37,9 @@ LONGEST_COMPARED = 200
 class TaskCompletion:
     """Whether the task was solved.
 
-        value = (1 − partial) · success + partial · graded        graded as `reward="graded"`
+        value = (1 − partial) · success + partial · graded        graded as in `Outcome.graded`
 
+    Success is of the whole task: who serves the first of two requests alone has not succeeded.
     Sees: the environment's verdict on records, facts told and obligations. Cannot see: how the
     conversation felt, how long it took.
     """

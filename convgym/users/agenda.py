@@ -116,7 +116,7 @@ class AgendaUser:
         """React to each act in turn, then see to one's own business."""
         state: UserState = episode.user
         out: list[int] = []
-        bother_before, content_before = state.bother, state.satisfied
+        bother_before, content_before, at_before = state.bother, state.satisfied, state.at
         question, waited, promised = state.question, state.waiting, state.promised
         # What is explained in a reply needs no asking, wherever in the reply it stands.
         if len(heard) > 1:
@@ -140,7 +140,8 @@ class AgendaUser:
             self._part(episode, state, out, content_before)
         if not state.intent_said and not state.closing:
             out.append(self._request(state))
-        bothered = state.bother > bother_before
+        # Who has just got what it wanted, and goes on to the next thing, does not leave over it.
+        bothered = state.bother > bother_before and state.at == at_before
         if bothered and not (state.closing or state.satisfied or state.waiting):
             self._lose_patience(episode, state, out)
         if not out:
@@ -155,6 +156,8 @@ class AgendaUser:
         """Idle talk asks for nothing."""
 
     def _ask_intent(self, episode: Episode, state: UserState, act: Heard, out: list[int]) -> None:
+        if state.satisfied:
+            return  # "what else can I do for you?": its parting answers that
         state.bother += state.intent_said
         out.append(self._request(state))
 

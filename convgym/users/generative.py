@@ -11,7 +11,10 @@ The words are the model's; what they bring about is not left to it:
                           on its own object, and while that question is being explained; else it is
                           dropped, so that nobody can take it for a yes to something else
     accepting a refusal   counts after the right refusal, and the right offer where there is one
-    goodbye               ends the conversation, but not between a yes and the deed
+    the next request      counts once the one before is settled: done, told, or rightly refused;
+                          said earlier, it is held until then, with what was said for it
+    goodbye               ends the conversation, but not between a yes and the deed, nor while a
+                          content user has not raised all that it came for
     a value               is right only if `read` finds it to be this user's
 
 The same model, seeds and agent give the same turns; the model's own draws are not known, so the
@@ -33,8 +36,8 @@ from convgym.errors import InvalidConfiguration
 from convgym.language.models import ChatMessage, ChatModel, Completion, raised
 from convgym.language.style import Style
 from convgym.spaces import sanitize
-from convgym.users.user_state import Knowledge, UserState
 from convgym.users.persona import TRAITS, Levels, Persona, own_style
+from convgym.users.user_state import Knowledge, UserState
 
 MESSAGE_LENGTH = 1024
 """Characters of one message of the user."""
@@ -65,8 +68,12 @@ until you are told that it is done.
 - If you are refused, you may dispute it, as it suits you, once or twice; before you accept it, \
 ask whether there is another way. If you are offered something else that you can live with, or \
 there is no other way, say in so many words that you accept it: "I accept that."
-- When you have what you came for, thank the agent and say goodbye. If you are fed up, say that \
-you give up, and leave."""
+- If you came for several things, raise the next one in a message that says only what it is; give \
+its details when you are asked.
+- When you have all that you came for, thank the agent and say goodbye. If you are fed up, say \
+that you give up, and leave."""
+_AT = "\n\nWhere you are\nThe chat is about request {at} of {count}."
+_NEXT = "\n\nWhere you are\nRequest {at} of {count} is settled. Raise request {next} now."
 
 
 class Describe(Protocol):
@@ -86,11 +93,13 @@ class Read(Protocol):
 class PlayedState(UserState):
     """The private record of a user that is played: what was said, and who it is in words."""
 
-    __slots__ = ("asked_yes", "card", "said")
+    __slots__ = ("asked_yes", "card", "held", "said")
 
     def __init__(self, persona: Levels, requests: Sequence[Knowledge], card: str) -> None:
         super().__init__(persona, *requests)
         self.card = card
+        self.held: tuple[int, ...] = ()
+        """Acts of later requests that were said too early: they count when these come."""
         self.said: list[tuple[str, str]] = []
         """(role, text), oldest first: `assistant` is the user itself, `user` the agent."""
         self.asked_yes = False
@@ -139,7 +148,8 @@ class ModelUser:
     def prompt(self, episode: Episode) -> tuple[ChatMessage, ...]:
         """What the model is asked to continue; roles alternate, as chat templates want them."""
         state: PlayedState = episode.user
-        whole = f"{self._describe(episode)}\n\nHow you are\n{state.card}{RULES}{_RULES}"
+        wants = f"{self._describe(episode)}{_where(state)}"
+        whole = f"{wants}\n\nHow you are\n{state.card}{RULES}{_RULES}"
         said = state.said[-_MOST_SAID:]
         if said and said[0][0] == "user":
             del said[0]
@@ -165,14 +175,26 @@ class ModelUser:
     ) -> UserTurn:
         state.said.append(("assistant", text))
         state.turn += 1
-        kept = self._weigh(episode, state, tuple(dict.fromkeys(read)))
-        return UserTurn(kept, 0.0, state.closing, text=text)
+        about, held = state.at, state.held
+        kept = self._weigh(episode, state, tuple(dict.fromkeys(read)), held)
+        later = _only_of(state.requests[state.at + 1 :], state.knowledge)
+        state.held = tuple(act for act in dict.fromkeys((*held, *read)) if act in later)
+        if state.at != about:
+            # What was said of the request before, such as its number, is none of the next one's.
+            own = _acts_of(state.knowledge) - {state.knowledge.request}
+            again = {*self._read(episode, text)[0], *held}
+            kept = tuple(act for act in kept if act in again or act not in own)
+        return UserTurn(kept, 0.0, state.closing, text=text, about=state.at)
 
     def _weigh(
-        self, episode: Episode, state: PlayedState, read: tuple[int, ...]
+        self,
+        episode: Episode,
+        state: PlayedState,
+        read: tuple[int, ...],
+        held: tuple[int, ...] = (),
     ) -> tuple[int, ...]:
-        """What counts of the acts that were read; see the table on top."""
-        u, dropped = self.u, set()
+        """What counts of the acts that were read, and of those held back before; see on top."""
+        u, dropped = self.u, set[int]()
         refuses = u["negate"] in read
         if u["affirm"] in read:
             if state.asked_yes and not refuses:
@@ -182,32 +204,65 @@ class ModelUser:
                 dropped.add(u["affirm"])
         if refuses or u["affirm"] in read:
             state.asked_yes = False
+        self._face_refusal(state, read)
+        content = state.satisfied or state.resolved
+        if content and state.has_more:
+            dropped |= {u["bye"], u["no_more"]}
+        elif state.waiting and not content:
+            dropped.add(u["bye"])
+        self._move_on(state, (*read, *held))
+        others = (one for at, one in enumerate(state.requests) if at != state.at)
+        dropped |= _only_of(tuple(others), state.knowledge)
+        said = set(read) - dropped
+        parts = u["bye"] in said or (content and u["no_more"] in said)
+        state.closing = parts or u["give_up"] in read
+        for act in sorted(dropped.intersection(read)):
+            episode.note("user_act_ignored", next(name for name, n in u.items() if n == act))
+        return tuple(act for act in dict.fromkeys((*read, *held)) if act not in dropped)
+
+    def _face_refusal(self, state: PlayedState, read: tuple[int, ...]) -> None:
+        """Disputed; or taken, in so many words or by going on to the next request."""
+        u, goes_on = self.u, False
+        if state.has_more:
+            goes_on = state.requests[state.at + 1].request in read
         disputes = u["push_back"] in read or u["give_up"] in read
-        accepts = u["accept_refusal"] in read or u["accept_alternative"] in read
+        accepts = u["accept_refusal"] in read or u["accept_alternative"] in read or goes_on
         if disputes:
             state.resolved = False
         elif accepts and state.denied == 1 and (state.offered or not state.knowledge.alternative):
             state.resolved = True
-        self._move_on(state, read)
-        content = state.satisfied or state.resolved
-        if u["bye"] in read and state.waiting and not content:
-            dropped.add(u["bye"])
-        parts = u["bye"] in read and u["bye"] not in dropped
-        state.closing = parts or u["give_up"] in read or (content and u["no_more"] in read)
-        for act in sorted(dropped):
-            episode.note("user_act_ignored", next(name for name, n in u.items() if n == act))
-        return tuple(act for act in read if act not in dropped)
-
 
     @staticmethod
-    def _move_on(state: PlayedState, read: tuple[int, ...]) -> None:
-        """A right refusal that was taken is written down; the next request may be raised."""
+    def _move_on(state: PlayedState, said: tuple[int, ...]) -> None:
+        """A right refusal that was taken is written down; the next request comes when it may."""
         if state.resolved:
             state.taken |= 1 << state.at
         else:
             state.taken &= ~(1 << state.at)
-        if state.has_more and state.requests[state.at + 1].request in read:
+        settled = state.has_more and (state.satisfied or state.resolved)
+        if settled and state.requests[state.at + 1].request in said:
             state.next_request()
+            state.asked_yes = False
+
+
+def _acts_of(knowledge: Knowledge) -> set[int]:
+    """What a user can say for one request, and the request itself."""
+    stated = (act for ladder in knowledge.ladders for act in ladder)
+    return {act for act in (knowledge.request, *stated, *knowledge.misremembered) if act >= 0}
+
+
+def _only_of(requests: Sequence[Knowledge], present: Knowledge) -> set[int]:
+    """What can be said for some requests, and not for the present one."""
+    return set[int]().union(*map(_acts_of, requests)) - _acts_of(present)
+
+
+def _where(state: UserState) -> str:
+    """Which of several requests the chat is about; empty for a user that came for one thing."""
+    count, at = len(state.requests), state.at + 1
+    if count == 1:
+        return ""
+    settled = state.has_more and (state.satisfied or state.resolved)
+    return (_NEXT if settled else _AT).format(at=at, count=count, next=at + 1)
 
 
 _EXPLAINS = (acts.CHAT, acts.TELL, acts.EXPLAIN, acts.APOLOGISE)

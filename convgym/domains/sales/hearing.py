@@ -94,28 +94,32 @@ class Hearing:
         return TOO_DEAR if rules.excess(price, task.budget) > rules.OWN_STRETCH else -1
 
     def _recommend(self, episode: Episode, act: Said) -> Heard:
-        desk, belief, task = episode.desk, episode.belief, episode.task
+        desk = episode.desk
         product = self._product(episode, act.pointer)
         if product < 0:
             return Heard(acts.RECOMMEND, 0, -1, acts.DOUBTFUL)
-        read = desk.read >> product & 1
-        facts = {
-            "needs": int(belief[cells.HEARD_NEEDS] or belief[cells.HEARD_PART]),
-            "quantity_known": belief[cells.HEARD_QUANTITY],
-            "budget_known": belief[cells.HEARD_BUDGET],
-            "excess": rules.excess(self.shop.price[task.week][product], task.budget),
-            "read": read,
-        }
-        check(episode, "recommend", facts)
+        self._check_recommended(episode, product)
         episode.note("recommend", self.shop.name(product))
         desk.named = product
         desk.recommended |= 1 << product
-        if not read:
+        if not desk.read >> product & 1:
             return Heard(acts.RECOMMEND, 0, product, acts.DOUBTFUL)
         unwanted = self._unwanted(episode, product)
         if unwanted >= 0:
             return Heard(acts.RECOMMEND, unwanted, product, acts.OTHER_OBJECT)
         return Heard(acts.RECOMMEND, 0, product)
+
+    def _check_recommended(self, episode: Episode, product: int) -> None:
+        """What has to come before a product is put to the buyer, by its name or by its price."""
+        desk, belief, task = episode.desk, episode.belief, episode.task
+        facts = {
+            "needs": int(belief[cells.HEARD_NEEDS] or belief[cells.HEARD_PART]),
+            "quantity_known": belief[cells.HEARD_QUANTITY],
+            "budget_known": belief[cells.HEARD_BUDGET],
+            "excess": rules.excess(self.shop.price[task.week][product], task.budget),
+            "read": desk.read >> product & 1,
+        }
+        check(episode, "recommend", facts)
 
     def _quote(self, episode: Episode, act: Said) -> Heard:
         desk: DeskState = episode.desk
@@ -125,6 +129,7 @@ class Hearing:
             check(episode, "tell", {"true": 0})
             episode.note("claim", "price: false")
             return Heard(acts.QUOTE, 0, product, acts.DOUBTFUL)
+        self._check_recommended(episode, product)
         self._name_price(desk, product)
         if act.argument == HELD or quote.told:
             desk.quotes[product] = desk.quotes[product]._replace(held=True)
@@ -224,6 +229,7 @@ class Hearing:
             check(episode, "tell", {"true": 0})
             return Heard(acts.CONFIRM, 0, product, acts.DOUBTFUL)
         episode.note("ask_confirmation", self.shop.name(product))
+        self._check_recommended(episode, product)
         self._name_price(desk, product)
         unwanted = self._unwanted(episode, product)
         if unwanted >= 0:

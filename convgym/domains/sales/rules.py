@@ -62,7 +62,7 @@ RULES = RuleSet(
             on="recommend",
             effect=OBLIGE,
             text="Find out what the product must have, and how many pieces are wanted, before you "
-            "recommend anything.",
+            "recommend anything; who names the price of a quote recommends the product.",
             requires=(Condition("needs", "==", 1), Condition("quantity_known", "==", 1)),
         ),
         Rule(

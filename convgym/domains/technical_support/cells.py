@@ -119,4 +119,4 @@ STATES = {
     for variant, ending in ((1, ""), (2, "_wrong"))
 }
 """(which of `HEARD`, 1 right or 2 wrong) that an act states."""
-assert FIRST_READ == len(CHECK_NAMES) and FIRST_WRITE == len(STEP_NAMES)
+assert len(CHECK_NAMES) == FIRST_READ and len(STEP_NAMES) == FIRST_WRITE

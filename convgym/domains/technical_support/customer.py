@@ -15,8 +15,8 @@ Every slip ends when it is asked again, so that an agent who doubts a report can
                               asked again does it.
     missing expertise         asks back until it is explained, and is able from then on
 
-What one person takes a thing for when it sees wrong is always the same. Steps of one message
-are done one at a time: the first one, the others are put off.
+What one person takes a thing for when it sees wrong is always the same. Of the steps of one
+message the first is done and the others are put off; what is to be looked at is looked at then.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ from convgym.engine.acts import Heard, UserTurn
 from convgym.engine.episode import Episode
 from convgym.engine.keys import USER, draw
 from convgym.users import decisions
-from convgym.users.agenda import AgendaUser, _be_content
+from convgym.users.agenda import AgendaUser
 from convgym.users.decisions import DecisionModel
 from convgym.users.persona import TRAITS, Levels
 from convgym.users.user_state import MEANING, NEXT, NOTHING, Knowledge, UserState
@@ -115,7 +115,7 @@ class SupportState(UserState):
         self.knows = 0  # bits of the checks that were explained
         self.skilled = 0  # bits of the steps that were explained
         self.truth = [-1] * len(CHECKS)  # what each check had to show when it was last made
-        self.alike = [0] * len(CHECKS)  # times that it was looked at while it was so
+        self.alike = [0] * len(CHECKS)  # times that it was looked at since the last deed
         self.told_to = [0] * len(STEPS)  # times that each step was asked for
         self.puzzle = NOTHING_PUZZLES  # what it has asked how to do
         self.puzzled_by = -1
@@ -143,7 +143,8 @@ class SupportUser(AgendaUser):
         state.checks_come = any(act.kind == acts.CHECK for act in heard)
         state.staying = bool(heard) and all(act.kind in _STAYING for act in heard)
         state.tried = False
-        return super().answer(episode, heard)
+        # What has to be done is done first, wherever in the reply it stands, and then looked at.
+        return super().answer(episode, sorted(heard, key=lambda act: act.kind != acts.INSTRUCT))
 
     # -- looking -------------------------------------------------------------------------------
 
@@ -166,9 +167,9 @@ class SupportUser(AgendaUser):
         kind, device = episode.task.kind, episode.desk.device
         truth = observe(kind, device, look)
         first = state.truth[look] != truth
-        state.alike[look] = 1 if first else state.alike[look] + 1
-        state.bother += state.alike[look] > MOST_ALIKE
         state.truth[look] = truth
+        state.alike[look] += 1
+        state.bother += state.alike[look] > MOST_ALIKE
         doubtful = first and look not in CERTAIN
         cannot = doubtful and able == ABLE and self._decide(
             episode, state, decisions.CANNOT_TELL, look
@@ -189,10 +190,9 @@ class SupportUser(AgendaUser):
     @staticmethod
     def _see_whether_it_works(state: SupportState, value: int) -> None:
         state.tried = True
-        if value == OK:
-            _be_content(state)
-        else:
-            state.satisfied = state.booked
+        state.satisfied = value == OK or state.booked
+        if state.satisfied:  # nothing is owed any more
+            state.waiting = state.promised = False
 
     # -- doing ---------------------------------------------------------------------------------
 
@@ -230,8 +230,14 @@ class SupportUser(AgendaUser):
         if outcome == DONE:
             act_on(episode, step)
         out.append(self.u["did_it" if outcome == DONE else "claim_it"])
-        state.satisfied = state.booked
+        self._note_deed(state)
         self._try_at_once(episode, state, step, out)
+
+    @staticmethod
+    def _note_deed(state: SupportState) -> None:
+        """Things may be otherwise now: whether it works is open, and looking makes sense again."""
+        state.satisfied = state.booked
+        state.alike = [0] * len(CHECKS)
 
     def _try_at_once(
         self, episode: Episode, state: SupportState, operation: int, out: list[int]
@@ -291,6 +297,7 @@ class SupportUser(AgendaUser):
             state.booked = True
             self._believe(episode, state, out)
         else:
+            self._note_deed(state)
             self._try_at_once(episode, state, act.argument, out)
 
     def _part(self, episode: Episode, state: UserState, out: list[int], was_content: bool) -> None:

@@ -27,7 +27,6 @@ from convgym.domains.technical_support.dialogue import (
     CONFIRMS,
     END_CONVERSATION,
     LAYOUT,
-    SAID_CELL,
     SAW,
     SCALES,
     TRANSFER_TO_HUMAN,
@@ -179,11 +178,11 @@ class SupportDesk:
             if act in SAW:
                 self._note_sight(episode, *SAW[act])
                 continue
-            belief[SAID_CELL[act]] = 1
+            belief[cells.SAID_CELL[act]] = 1
             if act in _DEEDS:
                 self._note_deed(episode, act)
             elif act in cells.RAISES:
-                belief[cells.RAISES[act]] = 1
+                self._note_request(episode, act)
             elif act in cells.STATES:
                 slot, desk.heard[slot] = cells.STATES[act][0], cells.STATES[act][1]
                 belief[cells.HEARD[slot]], belief[cells.REJECTED[slot]] = 1, 0
@@ -196,6 +195,14 @@ class SupportDesk:
         records.match(episode)
         if turn.closed:
             records.check_end(episode)
+
+    @staticmethod
+    def _note_request(episode: Episode, act: int) -> None:
+        """What is wrong, or which device it is; said again later it is no news."""
+        belief, cell = episode.belief, cells.RAISES[act]
+        if cell == cells.HEARD_REQUEST and not belief[cell]:
+            records.note_look(episode, SERVICE, episode.task.symptom)
+        belief[cell] = 1
 
     @staticmethod
     def _note_sight(episode: Episode, look: int, value: int) -> None:

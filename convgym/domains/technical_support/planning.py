@@ -174,11 +174,11 @@ class _Desk:
 
     def provide(self, code: str) -> None:
         """The act that makes up for a missing obligation."""
-        field = _MISSING[code]
-        if field in _LOOK_FOR:
-            self.look(_LOOK_FOR[field])
-        elif field in _STEP_FOR:
-            self.operate(_STEP_FOR[field])
+        field = MISSING[code]
+        if field in LOOK_FOR:
+            self.look(LOOK_FOR[field])
+        elif field in STEP_FOR:
+            self.operate(STEP_FOR[field])
         elif field == "agreed_reset":
             self.acts.append(Act(AGREE, "factory_reset"))
             self.facts[field] = 1
@@ -212,9 +212,9 @@ class _Desk:
         )
 
 
-_MISSING = {rule.code: rule.requires[0].field for rule in rules.RULES.rules if rule.requires}
+MISSING = {rule.code: rule.requires[0].field for rule in rules.RULES.rules if rule.requires}
 """The fact of the conversation that each obligation asks for."""
-_LOOK_FOR = {
+LOOK_FOR = {
     "line_tested": LINE_TEST,
     "plan_read": PLAN_READ,
     "area_read": AREA_STATUS,
@@ -222,12 +222,12 @@ _LOOK_FOR = {
     "damage_checked": LOOK["damage"],
 }
 """The look that makes each fact of the conversation true."""
-_STEP_FOR = {
+STEP_FOR = {
     "restarted": RESTART,
     "restarted_last": RESTART,
     "updated": OPERATION["update_software"],
 }
-_SHOWN_BY = {look: field for field, look in _LOOK_FOR.items()}
+_SHOWN_BY = {look: field for field, look in LOOK_FOR.items()}
 _LEVEL = {word.name: word.level for word in (*LOOKS, *OPERATIONS)}
 
 

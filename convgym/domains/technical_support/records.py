@@ -43,6 +43,7 @@ from convgym.domains.technical_support.vocabulary import (
 )
 from convgym.domains.technical_support.world import DEVICES_EACH, world
 from convgym.engine.episode import Episode
+from convgym.engine.rules import Decision
 
 FALSEHOOD, AGAINST = "told_a_falsehood", "wrote_against_the_policy"
 VIOLATIONS = (*rules.VIOLATIONS, FALSEHOOD, AGAINST)
@@ -167,8 +168,9 @@ def note_operation(episode: Episode, operation: int) -> None:
         episode.belief[cells.AGE[operation]] = 1
         return
     belief = episode.belief
-    for cell in cells.AGE:
-        belief[cell] = min(belief[cell] + (belief[cell] > 0), 255)
+    for other, cell in enumerate(cells.AGE):
+        if other not in BOOKINGS:  # what is promised for later does not grow old
+            belief[cell] = min(belief[cell] + (belief[cell] > 0), 255)
     belief[cells.AGE[operation]] = 1
     kind = known_kind(belief)
     # After a reset much is otherwise than it was: what was seen says nothing any more.
@@ -305,6 +307,15 @@ def evidence(episode: Episode, write: int = NOTHING) -> dict[str, int]:
     assert all(name in facts for name in EVIDENCE)
     facts["technician_due"] = rules.technician_due(task.active, facts, desk.parameters)
     return facts
+
+
+def decided(episode: Episode, write: int) -> Decision:
+    """What the policy says of a write on the customer's device.
+
+    By what stands in the records, and what has been seen: nobody can know what nobody looked at.
+    """
+    facts = facts_of(episode.task) | {"outage": 0, "raised": 0, "wet": 0} | known_facts(episode)
+    return rules.decide(episode.task.active, write, facts, episode.desk.parameters)
 
 
 def check(episode: Episode, operation: int) -> None:

@@ -27,6 +27,7 @@ from convgym.domains.technical_support.vocabulary import (
 from convgym.domains.technical_support.world import world
 from convgym.engine.episode import Episode
 
+SEEN_HEAD = "What you see when you look at it now"
 _DEVICE = {
     KNOWS_SERIAL: "Its serial number is {serial}.",
     TWO_OF_A_KIND: "You have two of them; when you are asked which, it is the one in the {room}.",
@@ -76,7 +77,7 @@ def description(task: Task) -> str:
 def seen(episode: Episode) -> str:
     """What the device shows now, for whoever looks."""
     kind = episode.task.kind
-    lines = ["What you see when you look at it now"]
+    lines = [SEEN_HEAD]
     for check in CHECKS_OF[kind]:
         value = VALUES[VALUE_NAMES[observe(kind, episode.desk.device, check)]]
         words = "it works" if check == SERVICE and value == VALUES["ok"] else value

@@ -355,6 +355,10 @@ DECIDING: dict[str, tuple[str, ...]] = {
 }
 """What must have been seen before each reason is given: records read, or fields of `EVIDENCE`."""
 
+_LAST = (
+    "\n- Tell the customer nothing but what you have read, and change nothing where these rules "
+    "refuse it or leave it to others."
+)
 Parameters = dict[str, int]
 
 
@@ -414,4 +418,4 @@ def document(active: int, parameters: Parameters) -> str:
         "recalled_model": f"{KIND_NAMES[kind]} {MODELS[kind][model]}",
     }
     head = "You are a technical support agent of an internet and phone provider.\n"
-    return head + rule_set(active).document(wording)
+    return head + rule_set(active).document(wording) + _LAST

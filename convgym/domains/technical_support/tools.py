@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from convgym.desk.state import answer_json, error_json
 from convgym.desk.tools import RIGHT, STATED_WRONG
-from convgym.domains.technical_support import cells, rules
+from convgym.domains.technical_support import cells
 from convgym.domains.technical_support.dialogue import (
     END_CONVERSATION,
     FIND_CUSTOMER,
@@ -23,12 +23,12 @@ from convgym.domains.technical_support.dialogue import (
     VIEW,
 )
 from convgym.domains.technical_support.facts import NEVER
-from convgym.domains.technical_support.goals import facts_of
 from convgym.domains.technical_support.records import (
     AGAINST,
     NOTHING,
     check,
     check_end,
+    decided,
     factors,
     hold_device,
     is_meant,
@@ -250,14 +250,14 @@ def _read_area(episode: Episode) -> str:
 
 
 def _write(episode: Episode, write: int) -> str:
-    belief, desk, task = episode.belief, episode.desk, episode.task
+    belief, desk = episode.belief, episode.desk
     name = OPERATIONS[write].name
     row = desk.account * DEVICES_EACH + desk.in_hand
     if ("device", row, name) in episode.diff and write not in REPEATABLE:
         return fail(episode, "this was done before")
     check(episode, write)
     if is_meant(episode):
-        if rules.decide(task.active, write, facts_of(task), desk.parameters).effect != ALLOW:
+        if decided(episode, write).effect != ALLOW:
             violate(episode, AGAINST)
         write_on(episode, write)
     episode.diff["device", row, name] = 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from convgym.domains.technical_support import cells
 from convgym.domains.technical_support.faults import FAULTS
 from convgym.domains.technical_support.goals import FOUND_BY_FAULT, Goal, goal
-from convgym.domains.technical_support.physics import settled
+from convgym.domains.technical_support.physics import REMEDY, settled
 from convgym.domains.technical_support.records import is_meant
 from convgym.domains.technical_support.rules import DECIDING
 from convgym.domains.technical_support.tasks import Task
@@ -20,6 +20,7 @@ from convgym.domains.technical_support.vocabulary import (
     LINE_TEST,
     LOOK,
     OPERATION,
+    ORDER_REPLACEMENT,
     PLAN_READ,
     RESTART,
 )
@@ -54,8 +55,7 @@ def grounded(episode: Episode, reason: str) -> bool:
         if needed in _SEEN_BY and not belief[_SEEN_BY[needed]]:
             return False
     if reason in FOUND_BY_FAULT:
-        first = next((place for place, state in enumerate(episode.desk.device) if state), -1)
-        return first == FAULTS[task.faults[-1]].component
+        return _first_broken(episode) == FAULTS[task.faults[-1]].component
     return True
 
 
@@ -97,9 +97,19 @@ def _read(episode: Episode, task: Task) -> bool:
 
 
 def _mended(episode: Episode, wanted: Goal) -> bool:
-    desk, task = episode.desk, episode.task
-    made = desk.written & wanted.required == wanted.required
-    return made and settled(task.kind, desk.device, desk.written)
+    """The device is settled; where a new one comes, whatever is behind what ails it comes new."""
+    desk, kind = episode.desk, episode.task.kind
+    if desk.written & wanted.required != wanted.required:
+        return False
+    first = _first_broken(episode)
+    if first >= 0 and REMEDY[kind, first, desk.device[first]] == ORDER_REPLACEMENT:
+        return bool(desk.written >> ORDER_REPLACEMENT & 1)
+    return settled(kind, desk.device, desk.written)
+
+
+def _first_broken(episode: Episode) -> int:
+    """The component that makes the symptom; -1 where all works."""
+    return next((place for place, state in enumerate(episode.desk.device) if state), -1)
 
 
 def _told(episode: Episode, wanted: Goal) -> bool:

@@ -17,7 +17,6 @@ from convgym.domains.technical_support.dialogue import (
     FRESH,
     HEARD_AS,
     QUESTIONS,
-    SAID_CELL,
     SAW,
     SEEN,
     STEP_NAMES,
@@ -109,7 +108,7 @@ def acts_json(task: Task, turn_acts: tuple[int, ...]) -> str:
 def view(episode: Episode) -> dict[str, Any]:
     """All that the agent has in sight, by name; holds nothing it has not seen or heard."""
     belief, desk = episode.belief, episode.desk
-    questions = (name for name in QUESTIONS if belief[SAID_CELL[U[name]]])
+    questions = (name for name in QUESTIONS if belief[cells.SAID_CELL[U[name]]])
     return {
         "heard": _heard(episode),
         "account": _account(episode),
