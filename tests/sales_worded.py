@@ -65,7 +65,9 @@ def say(episode, engine, text):
 def spoken_of(episode, pointer):
     """The product in view that the act would point at."""
     desk = episode.desk
-    product = desk.view[pointer] if pointer >= 0 else desk.booked if desk.booked >= 0 else desk.named
+    if pointer >= 0:
+        return pointer
+    product = desk.booked if desk.booked >= 0 else desk.named
     return desk.view.index(product) if product in desk.view else -1
 
 

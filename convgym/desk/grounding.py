@@ -339,8 +339,6 @@ def _ground_told(desk: ServiceDesk, case: Case, slot: str, value: str, named: st
         return Said(acts.TELL, told, pointer, claim=acts.UNSUPPORTED)
     row = case.desk.account * d.kind[kind].each + pointer
     true = desk.records.agrees(kind, row, slot, value)
-    if true and named and case.was_meant(kind, pointer) and not case.is_meant(kind, pointer):
-        return Said(acts.CHAT)  # of what the customer came for before, by its number
     return Said(acts.TELL, told, pointer, claim=acts.TRUE if true else acts.FALSE)
 
 

@@ -6,14 +6,12 @@ import gymnasium as gym
 
 ENVIRONMENTS: dict[str, str] = {
     "ConvGym/CustomerService-v0": "convgym.envs.customer_service:CustomerServiceEnv",
-    "ConvGym/TechnicalSupport-v0": "convgym.envs.technical_support:TechnicalSupportEnv",
     "ConvGym/OwnDomain-v0": "convgym.envs.own_domain:OwnDomainEnv",
     "ConvGym/Scenarios-v0": "convgym.envs.scenarios:ScenariosEnv",
 }
 """Entry point by id; strings, so that the import stays light and specs travel as JSON."""
 VECTOR_ENVIRONMENTS: dict[str, str] = {
     "ConvGym/CustomerService-v0": "convgym.envs.vector:customer_service",
-    "ConvGym/TechnicalSupport-v0": "convgym.envs.vector:technical_support",
     "ConvGym/OwnDomain-v0": "convgym.envs.vector:own_domain",
 }
 """The same for `gymnasium.make_vec`; ids that are not here get the synchronous one."""

@@ -131,13 +131,15 @@ class Shop:
         town = _drawn(len(TOWNS), customers, 15)
         one, other = (_drawn(1 << len(COLOURS), customers * ORDERS_EACH, at) for at in (21, 22))
         self._shelf: list[int] = (one | other).tolist()  # bit per variant, three in four are there
+        orders = self._orders()
+        sent_back = (orders["received"] >= 0).reshape(-1, ORDERS_EACH).sum(axis=1)
         self.columns: dict[str, dict[str, Column]] = {
             "": {
-                "returns": _drawn(5, customers, 16),
+                "returns": np.maximum(_drawn(5, customers, 16), sent_back),
                 "hold": (_drawn(5, customers, 17) == 0).astype(np.int64),
                 "town": town,
             },
-            "order": self._orders(),
+            "order": orders,
             "subscription": self._subscriptions(),
             "charge": {},
         }

@@ -92,7 +92,8 @@ _HAS = frozenset(
 )
 _FOR_YOU = frozenset("get gets got have".split())
 """What "you" may do with a feature that the product has: "you get", "you'll have"."""
-_LACKS = frozenset("lacks lack lacking without missing lacked".split())
+_LACKS = frozenset("lacks lack lacking missing lacked".split())
+_NONE = frozenset("no not nor neither".split())
 _NOT = frozenset(
     "not doesnt isnt hasnt dont didnt cannot cant never neither nor wont havent arent".split()
 )
@@ -105,7 +106,9 @@ _INDEFINITE = frozenset(
     "something anything nothing one ones product products model models laptop laptops phone phones "
     "camera cameras headphones chair chairs machine machines everything those".split()
 )
-_THERE = frozenset("included standard there built available present part onboard aboard among one".split())
+_THERE = frozenset(
+    "included standard there built available present part onboard aboard among one".split()
+)
 _BE = frozenset("is are comes its theres isnt arent".split())
 _ANSWERS = frozenset("yes yep sure certainly indeed no nope".split())
 _OPENERS = frozenset("tell say sure confirm assure see afraid know mean happy glad".split())
@@ -153,9 +156,11 @@ def _polarities(line: Line, begin: int, before: Lines) -> Iterator[tuple[int, bo
             has = state if spoken is None else spoken
             if has is not None:
                 yield at, has
-        elif token in _LACKS:
-            state = _not_before(tokens, begin, at) if token == "without" else False
-        elif token in ("no", "not", "nor", "neither") and _leads_to_feature(tokens, at):
+        elif token == "without":
+            state = _not_before(tokens, begin, at)
+        elif token in _LACKS or (token in _NONE and _leads_to_feature(tokens, at)) or (
+            tokens[at - 1 : at + 1] in (["there", "isnt"], ["there", "arent"])
+        ):
             state = False
         elif token in _HAS:
             state = _having(line, begin, at)
@@ -164,8 +169,6 @@ def _polarities(line: Line, begin: int, before: Lines) -> Iterator[tuple[int, bo
         elif token in ("is", "its", "are", "theres") and state is None and at + 1 < len(tokens):
             there = token == "theres" or tokens[at - 1 : at] == ["there"]
             state = True if there or tokens[at + 1].startswith(MARK) else None
-        elif token in ("isnt", "arent") and tokens[at - 1 : at] == ["there"]:
-            state = False
         elif token in ("whether", "if"):
             return
         elif token in ("you", "i", "we") and state is not None and tokens[at - 1] == ",":
@@ -264,7 +267,7 @@ _VERBLESS = frozenset(
 )
 
 
-# -- "Yes, it does." ---------------------------------------------------------------------------------
+# -- "Yes, it does." -------------------------------------------------------------------------------
 
 _LEADING = frozenset(
     "yes yep sure no nope sadly unfortunately indeed certainly im i am afraid well and so".split()

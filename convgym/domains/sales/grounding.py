@@ -291,7 +291,11 @@ class _Grounding:
     def _recommended(self, slot: str, value: str, named: str) -> list[Said]:
         if named and product_by_name(named) == self._nearest():
             return [Said(acts.OFFER, NEAREST)]
-        return [Said(acts.RECOMMEND, 0, self._pointer(named))] if named else []
+        pointer = self._pointer(named)
+        product = self._product(pointer) if named else -1
+        if slot == "quote" and product >= 0 and self.desk.recommended >> product & 1:
+            return [Said(acts.CHAT)]  # "would you like a quote for it?"
+        return [Said(acts.RECOMMEND, 0, pointer)] if named else []
 
     def _offered(self, slot: str, value: str, named: str) -> list[Said]:
         offer = OFFERS.index(slot)

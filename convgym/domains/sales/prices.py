@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from convgym.domains.sales.world import RIVALS
@@ -19,7 +20,8 @@ from convgym.language.lines import Line, is_conditional, is_denied_far, is_hedge
 from convgym.language.moods import taken_back
 from convgym.language.statements import is_denied_after
 
-QUOTE, TOTAL, LIST_PRICE, ADDON_PRICE, SAVING = "quote", "total", "list_price", "addon_price", "saving"
+QUOTE, TOTAL, LIST_PRICE = "quote", "total", "list_price"
+ADDON_PRICE, SAVING = "addon_price", "saving"
 DISCOUNT, AUTHORITY = "discount", "authority"
 
 
@@ -65,7 +67,8 @@ _ROLES: tuple[tuple[str, tuple[str, ...]], ...] = (
 _ROLE_OF = {word: role for role, words in _ROLES for word in words}
 _ALL = re.compile(r"^for (?:both|all|the (?:two|three|four|five|lot)|(?:two|three|four|five) )")
 _ALL_BEFORE = re.compile(
-    r"\ball in all\b|\bin all\b|\b(?:two|three|four|five|six|both|all)(?: of them| pieces)? (?:make|cost|come)"
+    r"\ball in all\b|\bin all\b"
+    r"|\b(?:two|three|four|five|six|both|all)(?: of them| pieces)? (?:make|cost|come)"
 )
 _NEAR = 7
 """Words before a figure in which its role is looked for."""
@@ -198,7 +201,8 @@ def role_of(line: Line, figure: Figure) -> str:
         after = after[1:]
     if after[:1] and after[0] in _SUM_AFTER:
         return TOTAL
-    if _ALL.search(" ".join(after)) or _ALL_BEFORE.search(" ".join(tokens[max(0, start - 7) : start])):
+    before = " ".join(tokens[max(0, start - _NEAR) : start])
+    if _ALL.search(" ".join(after)) or _ALL_BEFORE.search(before):
         return TOTAL
     if after[:2] == ["on", "top"]:
         return ADDON_PRICE
@@ -208,7 +212,8 @@ def role_of(line: Line, figure: Figure) -> str:
                 default=-1)  # fmt: skip
     last = max((f.end for f in line.figures if f.end <= start and f.kind == "money"), default=0)
     named = max((hit.end for hit in line.named if hit.end <= start), default=-1)
-    if named < 0 and any(end <= hit.start <= end + 8 for hit in line.of("offer") if hit.name == "addon"):
+    behind = [hit for hit in line.of("offer") if hit.name == "addon" and hit.start >= end]
+    if named < 0 and any(hit.start <= end + _NEAR for hit in behind):
         return ADDON_PRICE  # "for another $59 you could have our floor mat"
     for at in range(start - 1, max(last, start - _NEAR) - 1, -1):
         if at < addon and addon > max(named, last):
@@ -253,7 +258,8 @@ def percents(line: Line) -> list[tuple[int, int, str]]:
     tokens = line.tokens
     found = [(f.start, f.end, f.value) for f in line.figures if f.kind == "percent"]
     for at, token in enumerate(tokens[:-1]):
-        per = tokens[at + 1] in ("%", "percent", "pct") or tokens[at + 1 : at + 3] == ["per", "cent"]
+        per = tokens[at + 1] in ("%", "percent", "pct")
+        per = per or tokens[at + 1 : at + 3] == ["per", "cent"]
         if per and _DECIMAL.match(token):
             end = at + (3 if tokens[at + 1] == "per" else 2)
             found.append((at, end, token.rstrip("0").rstrip(".")))
@@ -264,11 +270,13 @@ def _share(line: Line, start: int, end: int, value: str) -> Price | None:
     tokens = line.tokens
     before = tokens[max(0, start - 7) : start]
     product = line.object_at(start)
-    pairs = set(zip(before, before[1:], strict=False))
+    pairs = set(pairwise(before))
     off = not _OFF.isdisjoint(tokens[end : end + 4]) or not _OFFING.isdisjoint(before)
     if not _MOST.isdisjoint(before) or not pairs.isdisjoint(_MOST_PAIRS):
         theirs = not {"you", "your"}.isdisjoint(before) and not _WISHES.isdisjoint(before)
         return None if theirs else Price(start, AUTHORITY, value, product)
+    if tokens[end : end + 1] == ["is"] and not _MOST.isdisjoint(tokens[end : end + 4]):
+        return Price(start, AUTHORITY, value, product)
     if tokens[end : end + 3] == ["at", "most"] or tokens[end : end + 2] == ["at", "maximum"]:
         return Price(start, AUTHORITY, value, product)
     if not off or not _is_meant(line, start, end):

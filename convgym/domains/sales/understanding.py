@@ -1,10 +1,11 @@
 """A sales agent's free text: tool calls, and what its words claim, price by price.
 
     reply ─► parse_reply ─► calls ─► RawCall
-                        └─► speech ─► plain ─► SalesReader ─► Claim ─► grounding.ground_speech ─► Said
-                                                 ├─ cues.toml         what is said in this domain
-                                                 ├─ descriptions.py   what a product has and lacks
-                                                 └─ prices.py         sums, discounts, pieces
+                        └─► speech ─► plain_words ─► SalesReader ─► Claim ─► grounding ─► Said
+                                                       ├─ cues.toml         this domain's talk
+                                                       ├─ descriptions.py   what products have
+                                                       ├─ prices.py         sums and discounts
+                                                       └─ assertions.py     the rest
 
 What a newcomer would get wrong: nothing here knows what is true. A claim is what a sentence says,
 with product and figures as they are named; it is held against the shop when it is heard.
@@ -12,25 +13,28 @@ with product and figures as they are named; it is held against the shop when it 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Protocol
 
-from convgym.domains.sales.descriptions import (
-    PACKAGE,
-    described,
-    feature_name,
-    marked,
-    short_answer,
+from convgym.domains.sales.assertions import (
+    ASIDE,
+    SOON,
+    books,
+    delivery_days,
+    objections_answered,
+    offered,
+    product_claims,
+    says,
+    terms_named,
 )
+from convgym.domains.sales.descriptions import PACKAGE
 from convgym.domains.sales.grounding import ground_speech
-from convgym.domains.sales.prices import QUOTE, clause_start, named_sums, pieces, prices_told
-from convgym.domains.sales.world import CATEGORIES, NAMES, RIVALS
+from convgym.domains.sales.plain_words import PRODUCTS, plain
+from convgym.domains.sales.prices import QUOTE, prices_told
 from convgym.engine import acts
 from convgym.engine.acts import AgentTurn, Said
-from convgym.language.deeds import verbs
-from convgym.language.lines import Line, is_conditional, is_denied, is_idle
+from convgym.language.lines import Line, is_conditional, is_denied
 from convgym.language.phrases import packaged, packaged_banks
 from convgym.language.reranker import NearestLabel
 from convgym.language.speech import Claim, SpeechReader
@@ -38,7 +42,6 @@ from convgym.language.tool_calls import parse_reply
 
 __all__ = ["HARMLESS", "ground_speech", "own_reranker", "read_speech", "understand"]
 
-PRODUCTS = tuple(name for names in NAMES for name in names)
 HARMLESS = (
     "greet", "ask_intent", "ask(need)", "ask(budget)", "ask(quantity)", "ask(more)", "apologise",
     "close", "explain", "wait",
@@ -49,15 +52,7 @@ MOST_ACTS = 16
 MOST_PRICES = 3
 """Different prices that one reply may name for one product; who names more says every value."""
 MOST_ANSWERS = 3
-_ANSWERS = {
-    "shipping": "delivery", "trust": "trust", "competitor": "competitor", "returns": "returns",
-}  # fmt: skip
-_ASIDE = (*_ANSWERS, "hold", "sure", "next", "fits")
-"""Facts of the cue file that are read here, with moods of their own."""
 _PASTIME = ("greet", "apologise", "wait", "chat", "promise", "explain", "jargon")
-_BEFORE = 4
-"""Sentences before a request for a yes that can name what it is to."""
-_ITEM = 9
 
 
 class Reranker(Protocol):
@@ -155,25 +150,25 @@ class SalesReader(SpeechReader):
         told = [
             (place, claim)
             for place, claim in super()._assertions(line, before, after, proposed)
-            if claim.act != "quote" and claim.slot not in _ASIDE
+            if claim.act != "quote" and claim.slot not in ASIDE
         ]
         refused = bool(line.of("alone")) or any(claim.act == "deny" for _, claim in told)
         if not refused:
-            told += _described(line, before)
+            told += product_claims(line, before)
         if not proposed and ("done", "book") not in {claim[:2] for _, claim in told}:
-            addon = any(hit.name == "addon" for hit in [h for n in before[-1:] for h in n.of("offer")])
+            addon = any(hit.name == "addon" for near in before[-1:] for hit in near.of("offer"))
             told += [
                 (p.place, Claim("price", p.role, p.value, p.product))
                 for p in prices_told(line, addon)
             ]
-            if _says(line, "hold"):
+            if says(line, "hold"):
                 told.append((0, Claim("hold", object=line.object_at(len(line.tokens)))))
-        told += [(0, Claim("answer", name)) for name in _answers(line)]
-        told += [(0, Claim("inform", "delivery", days, named)) for days, named in _days(line)]
-        told += [(0, Claim("offer", name)) for name in _offered(line, before)]
-        if _says(line, "next") and _SOON.isdisjoint(line.tokens):
+        told += [(0, Claim("answer", name)) for name in objections_answered(line)]
+        told += [(0, Claim("inform", "delivery", *days)) for days in delivery_days(line)]
+        told += [(0, Claim("offer", name)) for name in offered(line, before)]
+        if says(line, "next") and SOON.isdisjoint(line.tokens):
             told = [pair for pair in told if pair[1] != Claim("answer", "delivery")]
-        if not told and (_says(line, "sure") or _says(line, "next")):
+        if not told and (says(line, "sure") or says(line, "next")):
             told.append((0, Claim("explain")))
         return told
 
@@ -207,7 +202,7 @@ _ASKED = frozenset("asked asks wondered".split())
 
 
 def _is_taken_back(line: Line) -> bool:
-    """"Shall I cancel the order?", "booked, and then I cancelled it", "if I had it, may I book?" """
+    """"Shall I cancel the order?", "booked, and then cancelled", "if I had it, may I book?" """
     tokens = line.tokens
     if not _UNDOING.isdisjoint(tokens) or not _ASKED.isdisjoint(tokens[:4]):
         return True
@@ -242,13 +237,13 @@ _BEGGING = frozenset("tell please let which".split())
 
 def _is_about_addon(line: Line) -> bool:
     """"May I offer you the floor mat with your order?" asks for no yes to the order."""
-    return not _is_taken(line) and any(hit.name == "addon" for hit in line.of("offer"))
+    return not books(line) and any(hit.name == "addon" for hit in line.of("offer"))
 
 
 def _grounded(claim: Claim, line: Line, before: list[Line], after: list[Line]) -> Claim:
     """A yes and a report with the figures they name, a "no lower price" with its ground."""
     if claim.act in ("confirm", "done") and claim.slot == "book":
-        return claim._replace(value=_terms(claim.act, line, before))
+        return claim._replace(value=terms_named(claim.act, line, before))
     if claim[:2] in (("deny", "floor"), ("deny", "beyond_authority")):
         around = (line, *before[-_GROUND:], *after[:_GROUND])
         named = {hit.name for near in around for hit in near.of("because")
@@ -313,277 +308,3 @@ def _overdone(claims: list[Claim]) -> set[Claim]:
     if len({claim.slot for claim in claims if claim.act == "answer"}) > MOST_ANSWERS:
         gone |= {claim for claim in claims if claim.act == "answer"}
     return gone
-
-
-# -- parts of a sentence ---------------------------------------------------------------------------
-
-
-def _terms(act: str, line: Line, before: list[Line]) -> str:
-    """What a yes would be to, or what is reported: "pieces 3; sum 1186.55; order S15012"."""
-    items = [line]
-    if act == "confirm":
-        for earlier in reversed(before[-_BEFORE:]):
-            if earlier.sentence.question or len(earlier.tokens) > _ITEM:
-                break
-            items.insert(0, earlier)
-    found = []
-    for item in items:
-        found += [f"pieces {number}" for number in pieces(item)]
-        found += [f"sum {value}" for value in named_sums(item)]
-        found += [f"order {t.upper()}" for t in item.tokens if _ORDER.fullmatch(t)]
-    return "; ".join(dict.fromkeys(found))
-
-
-_ORDER = re.compile(r"[a-z]{1,3}\d{4,6}")
-
-
-def _described(line: Line, before: list[Line]) -> list[tuple[int, Claim]]:
-    """Features, short answers for the one that was asked about, and what fits the buyer."""
-    told = [
-        (d.place, Claim("feature", "has" if d.has else "lacks", feature_name(d.feature), d.product))
-        for d in described(line, before)
-    ]
-    if not told and (answer := short_answer(line)) is not None:
-        told.append((0, Claim("feature", "has" if answer else "lacks", "asked", line.obj)))
-    told += [(0, Claim("recommend", object=name)) for name in _best(line)]
-    told += [
-        (hit.start, Claim("recommend", object=line.object_at(hit.start)))
-        for hit in line.of("value")
-        if hit.name == "fits" and line.object_at(hit.start) and _says(line, "fits")
-        and not is_idle(line)
-    ]  # fmt: skip
-    if line.object_at(0) and any(hit.name == "nearest" for hit in line.of("offer")):
-        if not (is_idle(line) or line.has("negation")):
-            told.append((0, Claim("offer", "nearest")))
-    return told
-
-
-def _best(line: Line) -> list[str]:
-    """"The best match that I have found for you is the Aster Slim." """
-    if len(line.named) != 1 or not line.of("recommending") or line.sentence.question:
-        return []
-    at = line.named[0].start - 1
-    at -= line.tokens[at : at + 1] == ["the"]
-    last = line.tokens[at] if at > 0 else ""
-    return [line.named[0].value] if last in ("is", "be") and not is_idle(line) else []
-
-
-_SOON = frozenset("soon quick quickly fast wait days day same".split())
-_OFFERING = frozenset("offer add include like care interested want one".split())
-_THAT = frozenset("that it one this too".split())
-
-
-_PROPOSES = frozenset("may shall can could would do should might how what perhaps maybe".split())
-
-
-def _offered(line: Line, before: list[Line]) -> list[str]:
-    """What it offers: "Shall I include the floor mat?", "we could inform you via our waitlist"."""
-    if line.staged or line.has("quote", "governor", "rule"):
-        return []
-    if _offers_it(line, before):
-        return ["addon"]
-    tokens = line.tokens
-    asks = line.sentence.question and not (
-        _PROPOSES.isdisjoint(tokens[:3]) and _OFFERING.isdisjoint(tokens)
-    )
-    able = not {"can", "could", "may", "possible"}.isdisjoint(tokens) and "you" in tokens
-    if not (asks or able) or line.has("negation", "unable") or _is_taken(line):
-        return []
-    return [hit.name for hit in line.of("offer") if hit.name != "nearest" or line.named]
-
-
-def _is_taken(line: Line) -> bool:
-    """It speaks of an order that the thing belongs to: "shall I book it with the floor mat?"."""
-    return any(hit.name == "book" for kind in ("do", "doing", "done") for hit in verbs(line, kind))
-
-
-def _offers_it(line: Line, before: list[Line]) -> bool:
-    """"We also have a floor mat. Would you like one?" """
-    if not line.sentence.question or len(line.tokens) > 14 or line.of("noun"):
-        return False
-    named = any(hit.name == "addon" for near in before[-1:] for hit in near.of("offer"))
-    return named and not (_OFFERING.isdisjoint(line.tokens) or _THAT.isdisjoint(line.tokens))
-
-
-def _says(line: Line, name: str) -> bool:
-    """A cue of the fact stands there, and is neither denied, asked nor made to depend."""
-    if line.sentence.question or line.staged or line.has("quote"):
-        return False
-    if is_conditional(line) or (name == "hold" and line.has("unable", "hedge")):
-        return False
-    if name == "hold" and _STAYS.search(" ".join(line.tokens)):
-        return True
-    return any(hit.name == name and not _is_denied(line, hit.start) for hit in line.of("value"))
-
-
-_STAYS = re.compile(r"\b(?:stay|stick|stand)(?:ing)? (?:with|to|at|by) (?:the )?\d[\d.]* dollars")
-
-
-def _is_denied(line: Line, place: int) -> bool:
-    """A "not" stands right before it, and what was denied is no risk: "no risk: we take it back"."""
-    return is_denied(line, place, 2)
-
-
-def _answers(line: Line) -> list[str]:
-    """The objections that it answers."""
-    if line.sentence.question or line.staged or line.has("quote"):
-        return []
-    found = [
-        _ANSWERS[hit.name]
-        for hit in line.of("value")
-        if hit.name in _ANSWERS and not _is_denied(line, hit.start)
-    ]
-    tokens = line.tokens
-    if not (_RIVALS.isdisjoint(tokens) or _OURS_TOO.isdisjoint(tokens) or line.figures):
-        found.append("competitor")
-    return list(dict.fromkeys(found))
-
-
-_RIVALS = frozenset(name.lower().split()[0] for name in RIVALS)
-_OURS_TOO = frozenset("we us our ours weve were".split())
-
-
-_WORKING = frozenset("working business work weekdays workday workdays".split())
-_DAYS = frozenset("day days workday workdays weekdays".split())
-_COMING = frozenset(
-    "deliver delivered delivery delivers arrive arrives arriving ship ships shipped shipping "
-    "there here receive reach reaches get takes have yours hands doorstep".split()
-)
-_OTHER_DAYS = frozenset(
-    "message email mail hear reply return returns returned refund refunded warranty back confirmation "
-    "not cant cannot wont".split()
-)
-
-
-def _days(line: Line) -> list[tuple[str, str]]:
-    """(working days, product) until it is delivered: "in 3 working days", "delivery takes 3 days"."""
-    tokens = line.tokens
-    if is_idle(line):
-        return []
-    found = []
-    for figure in line.figures:
-        at, end = figure.start, figure.end
-        clause = tokens[clause_start(tokens, at) : end + 8]
-        if not _OTHER_DAYS.isdisjoint(clause):
-            continue
-        if figure.kind != "number" or _DAYS.isdisjoint(tokens[end : end + 2]):
-            continue
-        working = not _WORKING.isdisjoint(tokens[end : end + 2])
-        rough = not _ROUGH_DAYS.isdisjoint(tokens[max(0, at - 2) : at])
-        listed = tokens[end : end + 1] in (["to"], ["or"]) or tokens[at - 1 : at] in (["to"], ["or"])
-        if (working or not _COMING.isdisjoint(tokens)) and not (rough or listed):
-            found.append((figure.value, line.object_at(at)))
-    return found
-
-
-_ROUGH_DAYS = frozenset("about around roughly approximately least between up under".split())
-# -- plain words -----------------------------------------------------------------------------------
-
-_OURS = re.compile(
-    r"\bmy(?! (?:own|lunch|dinner|breakfast|friends?|family|wife|husband|partner|mother|father|son"
-    r"|daughter|cat|dog|car|flat|house|home)\b)",
-    re.IGNORECASE,
-)
-_OPINION = re.compile(
-    r"\bI(?: (?:really|honestly|do|truly))? (?:think|believe|feel|reckon)(?: that)?"
-    r"(?= (?:you(?:'ll|’ll| will|'d|’d| would)|it(?:'s|’s| is) (?:well |really )?(?:worth|a)\b"
-    r"|(?:that|this)(?:'s|’s| is) a|(?:that|this|the) [\w ]{0,24}(?:suit|great|perfect|ideal|best|right"
-    r"|what you)))",
-    re.IGNORECASE,
-)
-_ONE_DAY = re.compile(r"\b(?:one|a single|a)(?= (?:working|business|work) day\b)", re.IGNORECASE)
-_SHORT_NAME = re.compile(
-    r"\b([Tt]he )("
-    + "|".join(name.split()[0] for name in PRODUCTS)
-    + r")(?! (?:"
-    + "|".join(dict.fromkeys(name.split()[1] for name in PRODUCTS))
-    + r")\b)(?![\w-])"
-)
-_FULL = {name.split()[0]: name for name in PRODUCTS}
-assert len(_FULL) == len(PRODUCTS)
-assert len(CATEGORIES) == len(NAMES)
-
-
-_INTEREST = re.compile(r"\b(?:can|could|may|might) I interest you in\b", re.IGNORECASE)
-_AS_SAID = re.compile(r"\bas (?:quoted|agreed|discussed|described|planned|mentioned)\b", re.IGNORECASE)
-_PLURAL = re.compile(
-    r"\b((?:matching|suitable|fitting|such|single|any|no)(?: of)?(?: (?:the|our))?)"
-    r"((?: office| coffee)? (?:laptop|phone|camera|chair|machine|product|model|item))s\b",
-    re.IGNORECASE,
-)
-_FROM_HERE = re.compile(
-    r"\b(?:from what|as far as) I can (?:see|tell|judge)[^,.;!?\n]*,"
-    r"(?=[^.!?\n]*\b(?:recommend|suggest|suit|go for|pick)\b)",
-    re.IGNORECASE,
-)
-
-
-_CONTRACTED = re.compile(
-    r"\b(do|does|did|is|are|was|were|has|have|had|would|could|should|wo) not\b", re.IGNORECASE
-)
-_SHORT_NO = re.compile(
-    r"\bit (?:doesn['’]?t|hasn['’]?t)(?= *(?:[.,!;:]|$))", re.IGNORECASE | re.MULTILINE
-)
-_AS_ASKED = re.compile(
-    r"\b(?:just )?as you(?:'ve| have)? (?:asked|requested|wanted|wished|said|told me)"
-    r"(?: for)?(?: it| that)?\b",
-    re.IGNORECASE,
-)
-_IF_I_WERE = re.compile(
-    r"\b(?:if I (?:were|was|had)|were I)(?: (?:you|to (?:choose|pick|decide)|in your (?:shoes|place)))"
-    r"[^,.!?\n]{0,30},",
-    re.IGNORECASE,
-)
-_YOU_MIGHT = re.compile(r"\byou (?:might|may)(?= (?:like|love|enjoy|want|be interested))", re.IGNORECASE)
-_AS_FAR = re.compile(r"\bas far as (?:I|we) (?:may|can|could) go\b", re.IGNORECASE)
-_THEIR_PRICE = re.compile(r"\btheir(?= prices?\b)", re.IGNORECASE)
-_WHY_NOT = re.compile(r"\bwhy (?:not|don['’]t you) (?:go for|take|choose|pick|try)\b", re.IGNORECASE)
-_LETS_SAY = re.compile(
-    r"\blet(?:['’]s| us) (?:say|make it|call it|settle (?:on|at|for)|agree on)(?= (?:\$|\d))", re.IGNORECASE
-)
-_COLON = re.compile(r"(?<=\w \w)(\w*):[ ]+(?=[a-z])")
-_MAY_NOT = re.compile(
-    r"\b(I|we) may not(?= (?:discount|give|go|reduce|lower|offer|sell|take|grant)\b)", re.IGNORECASE
-)
-_IF_AGREED = re.compile(
-    r",? if (?:you agree|you['’]re (?:okay|ok|fine) with (?:that|it)"
-    r"|that(?:['’]s| is) (?:ok|okay|all right|alright|fine)(?: (?:with|by|for) you)?)[.!]?[ ]*$",
-    re.IGNORECASE | re.MULTILINE,
-)
-_MOMENT_AGO = re.compile(r"\b(?:just )?a (?:moment|minute|second) ago\b", re.IGNORECASE)
-_THINK_OF = re.compile(r"\bwhat (?:do|would) you (?:think of|think about|say to)\b", re.IGNORECASE)
-_SIMPLY = re.compile(r"\b(is|are) (?:simply|basically|just)(?= (?:no|nothing|not)\b)", re.IGNORECASE)
-_SUCH_A = re.compile(
-    r"\ban?(?= (?:laptop|phone|camera|(?:office )?chair|(?:coffee )?machine|product|model)\b"
-    r"[^.!?\n]{0,60}\b(?:range|catalogue|assortment|carry|sell)\b)",
-    re.IGNORECASE,
-)
-_NO_STOCK = re.compile(
-    r"(^|[.!?:]\s+)No(?= (?:stock|pieces|room|more|lower|further|such|product|model)\b)", re.MULTILINE
-)
-_HEY = re.compile(r"\bhey+(?!\w)", re.IGNORECASE)
-_PERHAPS = re.compile(r"\b(?:perhaps|maybe)(?= (?:you(?:'|’)?d|you would|i can|i could|we can)\b)", re.IGNORECASE)
-_THESE = re.compile(r"\b(?:these|those)(?= are\b)", re.IGNORECASE)
-_WHAT_SETS = re.compile(r"\bwhat(?= (?:sets|makes|distinguishes) (?:us|our)\b)", re.IGNORECASE)
-_SHOULD_IT = re.compile(r"\b(what|which features|how) should it\b", re.IGNORECASE)
-
-
-def plain(text: str) -> str:
-    """`text` with what only this shop's grammar needs: one word for each feature, whole names.
-
-    "I think it's well worth it" is no guess, "my authority" is nobody else's, "the Aster" is the
-    Aster Slim, and "any laptops" are one that there is not.
-    """
-    text = _AS_FAR.sub("the limit of what I am allowed", text)
-    text = _THEIR_PRICE.sub("the", _YOU_MIGHT.sub("you would", _IF_I_WERE.sub("", text)))
-    text = _WHY_NOT.sub("how about", _LETS_SAY.sub("I offer", _COLON.sub(r"\1, ", text)))
-    text = _MAY_NOT.sub(r"\1 am not allowed to", _IF_AGREED.sub(". Is that okay?", _MOMENT_AGO.sub("just", text)))
-    text = _THINK_OF.sub("how about", _SIMPLY.sub(r"\1", text))
-    text = _SUCH_A.sub("the", _NO_STOCK.sub(r"\1there is no", text))
-    text = _HEY.sub("hey", _PERHAPS.sub("", text))
-    text = _CONTRACTED.sub(r"\1n't", _WHAT_SETS.sub("it", _THESE.sub("they", marked(text))))
-    text = _SHOULD_IT.sub(r"\1 must it", _SHORT_NO.sub("it lacks that", _AS_ASKED.sub("", text)))
-    text = _OPINION.sub("", _OURS.sub("our", text))
-    text = _PLURAL.sub(r"\1\2", _ONE_DAY.sub("1", text))
-    text = _FROM_HERE.sub("", _AS_SAID.sub("", _INTEREST.sub("would you be interested in", text)))
-    return _SHORT_NAME.sub(lambda m: m[1] + _FULL[m[2]], text)

@@ -2,7 +2,7 @@
 
     "Hi, I'm looking for laptops with a touchscreen, my budget is $1,200"
         ├── wishes, questions, answers   the tagger      greet
-        └── values                       the task        request_product, inform_needs, inform_budget
+        └── values                       the task        request_product, inform_needs, …
 
 An act that states a value comes from the value, and from what this buyer wants: the feature it
 has to have is `inform_needs`, the one it mixes up `inform_needs_wrong`. What the buyer of this
@@ -48,7 +48,8 @@ _CATEGORY = {
 }
 _USES = tuple(use for features in FEATURES for _, use in features)
 _MONEY = (
-    r"[$€£] ?\d[\d,]*(?:\.\d\d?)?k?|\b\d[\d,]*(?:\.\d\d?)? ?(?:dollars?|bucks|usd|euros?|eur|quid)\b"
+    r"[$€£] ?\d[\d,]*(?:\.\d\d?)?k?"
+    r"|\b\d[\d,]*(?:\.\d\d?)? ?(?:dollars?|bucks|usd|euros?|eur|quid)\b"
 )
 _PERCENT = r"\b\d{1,2}(?:\.\d)? ?(?:%|percent\b|per cent\b|pct\b)"
 _COUNTS = {
@@ -82,7 +83,9 @@ _VALUES = {
 _SAME = {"{needs}": "{feature}", "{missing}": "{feature}"}
 """Placeholders that are one kind of value."""
 _FEATURE_ACTS = ("inform_needs", "inform_need_part", "reject_product", "ask_feature")
-_MONEY_ACTS = ("inform_budget", "inform_budget_rough", "accept_price", "object_price", "reject_dear")
+_MONEY_ACTS = (
+    "inform_budget", "inform_budget_rough", "accept_price", "object_price", "reject_dear",
+)  # fmt: skip
 _VALUED = frozenset(
     (*_FEATURE_ACTS, "request_product", "inform_use", "inform_budget", "inform_budget_rough",
      "inform_quantity", "counter_offer", "object_competitor")
@@ -93,7 +96,7 @@ _BESIDE = frozenset(
 )
 """Acts that a sentence does beside the value it states; others are misread there."""
 _SHORT_ANSWERS = {
-    "affirm": "yes|yep|yeah|sure|sure thing|do it|please do|definitely|absolutely|of course|correct",
+    "affirm": "yes|yep|yeah|sure|sure thing|do it|please do|definitely|absolutely|correct",
     "negate": "no|nope|stop|dont|dont do it|please dont|no dont|not that|no stop",
     "decline_offer": "no thanks|no thank you|not interested",
     "ask_back": "what|sorry|huh|pardon|what do you mean|hm|hmm",
@@ -193,7 +196,9 @@ class _Reading:
         tagger = user_tagger()
         sentences = tagger.sentences(text)
         short = {
-            at: act for at, said in enumerate(sentences) if (act := _short_answers().get(_plain(said)))
+            at: act
+            for at, said in enumerate(sentences)
+            if (act := _short_answers().get(_plain(said)))
         }
         told = [(act, at) for act, at in tagger.spot(text) if at not in short]
         self.told = {act for act, _ in told}
@@ -215,7 +220,8 @@ class _Reading:
         self._category(at, said)
         self._features(at, said, scores)
         for use in _USES:
-            if re.search(rf"\b{re.escape(use)}\b", said, re.IGNORECASE) and not features_named(said):
+            named = re.search(rf"\b{re.escape(use)}\b", said, re.IGNORECASE)
+            if named and not features_named(said):
                 own = use == FEATURES[task.category][task.first][1]
                 self._state(at, "inform_use", own, "a use that is not this buyer's")
         for rival in RIVALS:
@@ -239,10 +245,10 @@ class _Reading:
         for number, name in enumerate(CATEGORIES):
             named = re.search(rf"\b(?:{_CATEGORY[name]})\b", said, re.IGNORECASE)
             if named and (self.told <= _VALUED or "request_product" in self.told):
-                own = number == self.task.category
-                if own or "request_product" in self.told:
-                    self.found += [(at, 0, "request_product")] if own else []
-                    self.problems += [] if own else ["a kind of product that this buyer does not want"]
+                if number == self.task.category:
+                    self.found.append((at, 0, "request_product"))
+                elif "request_product" in self.told:
+                    self.problems.append("a kind of product that this buyer does not want")
 
     def _features(self, at: int, said: str, scores: Mapping[str, float]) -> None:
         """Needs, what is missing, or what is asked about."""
@@ -306,8 +312,8 @@ def _about_features(said: str, scores: Mapping[str, float]) -> str:
 
 
 _NEEDING = re.compile(
-    r"\b(?:needs?|needed|must|gotta|has to|have to|requires?|requirement|want|said|after|it's|give me"
-    r"|essential|obligatory|insist on|criterion is)\b",
+    r"\b(?:needs?|needed|must|gotta|has to|have to|requires?|requirement|want|said|after|it's"
+    r"|give me|essential|obligatory|insist on|criterion is)\b",
     re.IGNORECASE,
 )
 

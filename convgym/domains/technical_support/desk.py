@@ -247,7 +247,7 @@ class SupportDesk:
 
     def user_voices(self) -> dict[str, Voice]:
         """The customer's wordings by part."""
-        from convgym.domains.technical_support import wording
+        import convgym.domains.technical_support.wording as wording
 
         return wording.user_voices()
 
@@ -281,7 +281,7 @@ class SupportDesk:
 
     def agent_banks(self) -> dict[str, PhraseBank]:
         """The agent's wordings by part."""
-        from convgym.domains.technical_support import wording
+        import convgym.domains.technical_support.wording as wording
 
         return wording.agent_banks()
 
@@ -289,7 +289,7 @@ class SupportDesk:
         self, number: int, view: Mapping[str, Any], bank: PhraseBank, drawn: int
     ) -> str:
         """An act in words of `bank`, from nothing but the view."""
-        from convgym.domains.technical_support import wording
+        import convgym.domains.technical_support.wording as wording
 
         return wording.agent_text(number, view, bank, drawn)
 

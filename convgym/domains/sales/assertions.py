@@ -1,0 +1,193 @@
+"""What a sentence of a sales agent says beyond the common cues: claims, part by part.
+
+    product_claims        what a product has, that it fits, that it is the nearest one
+    offered               the add-on, the waitlist, however they are held out
+    objections_answered   delivery, trust, a competitor, returns
+    delivery_days         "in 3 working days"
+    terms_named           the pieces and sums that a yes or a report names
+
+What a newcomer would get wrong: an answer to an objection is harmless, so it needs no more than its
+words; what a product has, or when it comes, must be asserted.
+"""
+
+from __future__ import annotations
+
+import re
+
+from convgym.domains.sales.descriptions import described, feature_name, short_answer
+from convgym.domains.sales.prices import clause_start, named_sums, pieces
+from convgym.domains.sales.world import RIVALS
+from convgym.language.deeds import verbs
+from convgym.language.lines import Line, is_conditional, is_denied, is_idle
+from convgym.language.speech import Claim
+
+_ANSWERS = {
+    "shipping": "delivery", "trust": "trust", "competitor": "competitor", "returns": "returns",
+}  # fmt: skip
+ASIDE = (*_ANSWERS, "hold", "sure", "next", "fits")
+"""Facts of the cue file that are read here, with moods of their own."""
+_BEFORE = 4
+"""Sentences before a request for a yes that can name what it is to."""
+_ITEM = 9
+"""Words of an item in a list of what is ordered, at most."""
+
+
+def terms_named(act: str, line: Line, before: list[Line]) -> str:
+    """What a yes would be to, or what is reported: "pieces 3; sum 1186.55; order S15012"."""
+    items = [line]
+    if act == "confirm":
+        for earlier in reversed(before[-_BEFORE:]):
+            if earlier.sentence.question or len(earlier.tokens) > _ITEM:
+                break
+            items.insert(0, earlier)
+    found = []
+    for item in items:
+        found += [f"pieces {number}" for number in pieces(item)]
+        found += [f"sum {value}" for value in named_sums(item)]
+        found += [f"order {t.upper()}" for t in item.tokens if _ORDER.fullmatch(t)]
+    return "; ".join(dict.fromkeys(found))
+
+
+_ORDER = re.compile(r"[a-z]{1,3}\d{4,6}")
+
+
+def product_claims(line: Line, before: list[Line]) -> list[tuple[int, Claim]]:
+    """Features, short answers for the one that was asked about, and what fits the buyer."""
+    told = [
+        (d.place, Claim("feature", "has" if d.has else "lacks", feature_name(d.feature), d.product))
+        for d in described(line, before)
+    ]
+    if not told and (answer := short_answer(line)) is not None:
+        told.append((0, Claim("feature", "has" if answer else "lacks", "asked", line.obj)))
+    told += [(0, Claim("recommend", object=name)) for name in _best(line)]
+    told += [
+        (hit.start, Claim("recommend", object=line.object_at(hit.start)))
+        for hit in line.of("value")
+        if hit.name == "fits" and line.object_at(hit.start) and says(line, "fits")
+        and not is_idle(line)
+    ]  # fmt: skip
+    if line.object_at(0) and any(hit.name == "nearest" for hit in line.of("offer")):
+        if not (is_idle(line) or line.has("negation")):
+            told.append((0, Claim("offer", "nearest")))
+    return told
+
+
+def _best(line: Line) -> list[str]:
+    """"The best match that I have found for you is the Aster Slim." """
+    if len(line.named) != 1 or not line.of("recommending") or line.sentence.question:
+        return []
+    at = line.named[0].start - 1
+    at -= line.tokens[at : at + 1] == ["the"]
+    last = line.tokens[at] if at > 0 else ""
+    return [line.named[0].value] if last in ("is", "be") and not is_idle(line) else []
+
+
+SOON = frozenset("soon quick quickly fast wait days day same".split())
+_OFFERING = frozenset("offer add include like care interested want one".split())
+_THAT = frozenset("that it one this too".split())
+
+
+_PROPOSES = frozenset("may shall can could would do should might how what perhaps maybe".split())
+
+
+def offered(line: Line, before: list[Line]) -> list[str]:
+    """What it offers: "Shall I include the floor mat?", "we could inform you via our waitlist"."""
+    if line.staged or line.has("quote", "governor", "rule"):
+        return []
+    if _offers_it(line, before):
+        return ["addon"]
+    tokens = line.tokens
+    asks = line.sentence.question and not (
+        _PROPOSES.isdisjoint(tokens[:3]) and _OFFERING.isdisjoint(tokens)
+    )
+    able = not {"can", "could", "may", "possible"}.isdisjoint(tokens) and "you" in tokens
+    if not (asks or able) or line.has("negation", "unable") or books(line):
+        return []
+    return [hit.name for hit in line.of("offer") if hit.name != "nearest" or line.named]
+
+
+def books(line: Line) -> bool:
+    """It speaks of an order that the thing belongs to: "shall I book it with the floor mat?"."""
+    return any(hit.name == "book" for kind in ("do", "doing", "done") for hit in verbs(line, kind))
+
+
+def _offers_it(line: Line, before: list[Line]) -> bool:
+    """"We also have a floor mat. Would you like one?" """
+    if not line.sentence.question or len(line.tokens) > 14 or line.of("noun"):
+        return False
+    named = any(hit.name == "addon" for near in before[-1:] for hit in near.of("offer"))
+    return named and not (_OFFERING.isdisjoint(line.tokens) or _THAT.isdisjoint(line.tokens))
+
+
+def says(line: Line, name: str) -> bool:
+    """A cue of the fact stands there, and is neither denied, asked nor made to depend."""
+    if line.sentence.question or line.staged or line.has("quote"):
+        return False
+    if is_conditional(line) or (name == "hold" and line.has("unable", "hedge")):
+        return False
+    if name == "hold" and _STAYS.search(" ".join(line.tokens)):
+        return True
+    return any(hit.name == name and not _is_denied(line, hit.start) for hit in line.of("value"))
+
+
+_STAYS = re.compile(r"\b(?:stay|stick|stand)(?:ing)? (?:with|to|at|by) (?:the )?\d[\d.]* dollars")
+
+
+def _is_denied(line: Line, place: int) -> bool:
+    """A "not" stands right before it; "no risk: we take it back" is no denial."""
+    return is_denied(line, place, 2)
+
+
+def objections_answered(line: Line) -> list[str]:
+    """The objections that it answers."""
+    if line.sentence.question or line.staged or line.has("quote"):
+        return []
+    found = [
+        _ANSWERS[hit.name]
+        for hit in line.of("value")
+        if hit.name in _ANSWERS and not _is_denied(line, hit.start)
+    ]
+    tokens = line.tokens
+    if not (_RIVALS.isdisjoint(tokens) or _OURS_TOO.isdisjoint(tokens) or line.figures):
+        found.append("competitor")
+    return list(dict.fromkeys(found))
+
+
+_RIVALS = frozenset(name.lower().split()[0] for name in RIVALS)
+_OURS_TOO = frozenset("we us our ours weve were".split())
+
+
+_WORKING = frozenset("working business work weekdays workday workdays".split())
+_DAYS = frozenset("day days workday workdays weekdays".split())
+_COMING = frozenset(
+    "deliver delivered delivery delivers arrive arrives arriving ship ships shipped shipping "
+    "there here receive reach reaches get takes have yours hands doorstep".split()
+)
+_OTHER_DAYS = frozenset(
+    "message email mail hear reply return returns returned refund refunded warranty back "
+    "confirmation not cant cannot wont".split()
+)
+
+
+def delivery_days(line: Line) -> list[tuple[str, str]]:
+    """(days, product) until it is delivered: "in 3 working days", "delivery takes 3 days"."""
+    tokens = line.tokens
+    if is_idle(line):
+        return []
+    found = []
+    for figure in line.figures:
+        at, end = figure.start, figure.end
+        clause = tokens[clause_start(tokens, at) : end + 8]
+        if not _OTHER_DAYS.isdisjoint(clause):
+            continue
+        if figure.kind != "number" or _DAYS.isdisjoint(tokens[end : end + 2]):
+            continue
+        working = not _WORKING.isdisjoint(tokens[end : end + 2])
+        rough = not _ROUGH_DAYS.isdisjoint(tokens[max(0, at - 2) : at])
+        listed = not {"to", "or"}.isdisjoint((*tokens[at - 1 : at], *tokens[end : end + 1]))
+        if (working or not _COMING.isdisjoint(tokens)) and not (rough or listed):
+            found.append((figure.value, line.object_at(at)))
+    return found
+
+
+_ROUGH_DAYS = frozenset("about around roughly approximately least between up under".split())
