@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from coins import ID as COINS
 from coins import CoinEnv, CoinPolicy
-from driven import every_id, player
+from driven import IDS, NEEDED, player
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +30,8 @@ from convgym.evaluation.stored import (
 )
 
 MODES = [("features", "act"), ("dict", "act"), ("message", "text")]
+
+every_id = pytest.mark.parametrize("environment_id", [one for one in IDS if one not in NEEDED])
 
 
 def real(environment_id, observation="features", action="act", **keywords):

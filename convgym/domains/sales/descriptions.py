@@ -24,7 +24,8 @@ from convgym.language.phrases import packaged, read_tables
 PACKAGE = "convgym.domains.sales"
 MARK = "qf"
 """How the word for a feature begins; its number among all features follows."""
-_WORD = re.compile(rf"{MARK}(\d+)$")
+_WORD = re.compile(rf"{MARK}(\d\d?)$")
+_FEATURES = len(FEATURES) * FEATURES_EACH
 
 
 class Described(NamedTuple):
@@ -129,7 +130,7 @@ def described(line: Line, before: Lines) -> list[Described]:
         if taken_back(line.sentence, place, "governor"):
             continue
         found = _WORD.match(line.tokens[place])
-        if found:
+        if found and int(found[1]) < _FEATURES:
             for product in line.objects_at(place):
                 told.append(Described(place, int(found[1]), has, product))
     return told

@@ -34,8 +34,8 @@ def entries() -> tuple[tuple[Tag, str], ...]:
 
 # -- names that lie in one another -----------------------------------------------------------------
 
-_TAKES = ("step", "stepping", "do", "doing", "done", "noun", "offer", "because", "alone")
-"""Kinds of phrases that a thing to look at is only a part of: "take the card out"."""
+_TAKES = ("do", "doing", "done", "noun", "offer", "because", "alone")
+"""Kinds of phrases that a thing to look at is only a part of: "unlock the SIM card"."""
 
 
 def settle_overlaps(line: Line) -> None:
@@ -245,11 +245,17 @@ def listed(line: Line, before: Lines) -> tuple[str, str]:
 def offered(line: Line) -> str:
     """What "would a loan device help you?" or "what do you think of one?" offers, or nothing."""
     opening = line.tokens[:4]
+    for hit in line.of("offer"):
+        if hit.name == "partner_shop" and not _CAN.isdisjoint(line.tokens[hit.end : hit.end + 2]):
+            return "" if is_idle(line) or line.has("negation", "unable") else hit.name
     if opening[:1] != ["would"] and opening != ["what", "do", "you", "think"]:
         return ""
     if not line.sentence.question or line.has("negation", "unable") or "have" in opening:
         return ""
     return next((hit.name for hit in line.of("offer")), "")
+
+
+_CAN = frozenset("can could would will helps looks repairs".split())
 
 
 def is_no_offer(line: Line) -> bool:
@@ -258,10 +264,25 @@ def is_no_offer(line: Line) -> bool:
     return ruling or line.tokens[:3] == ["would", "you", "have"]
 
 
-def is_by_the_way(line: Line, look: str) -> bool:
-    """A thing that is only named beside a step: "choose your network and enter the password"."""
+def is_by_the_way(line: Line, look: str, *, beside_step: bool) -> bool:
+    """A thing that is only named: "choose your network and enter the password", "the symbol in the
+    corner of the screen".
+    """
     places = [hit.start for hit in line.of("check") if hit.name == look]
-    return bool(places) and _LOOKERS.isdisjoint(line.tokens[: places[0] + 1])
+    if not places:
+        return False
+    tokens, others = line.tokens, {hit.name for hit in line.of("check")} - {look}
+    if look == "screen" and others and not _WHERE.isdisjoint(tokens[places[0] - 2 : places[0] + 1]):
+        return True
+    return beside_step and _LOOKERS.isdisjoint(tokens[: places[0] + 1])
+
+
+_WHERE = frozenset("of on from in".split())
+
+
+def is_what_if(line: Line) -> bool:
+    """No step, but what comes of it: "what happens when you turn it on?"."""
+    return not {"happens", "happened"}.isdisjoint(line.tokens)
 
 
 # -- what is refused -------------------------------------------------------------------------------

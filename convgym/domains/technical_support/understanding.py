@@ -107,6 +107,15 @@ _YES = re.compile(
     r",? (?:then )?(i|we)(?:['’]ll| will|['’]d| would)\b",
     re.IGNORECASE,
 )
+_IF_IT_HELPS = re.compile(
+    r"(?<!\bme)(?<!know)(?<!see)(?<!check)(?<!report)(?<!test),? if (?:that|this|it)(?: would|['’]d)? (?:helps?|works?|suits?)(?: (?:for )?you)?\b",
+    re.IGNORECASE,
+)
+_MAY = re.compile(r"\b(?:may|might) be able to\b", re.IGNORECASE)
+_TRY_ANOTHER = re.compile(
+    r"\btry (?=(?:another|a (?:different|new|spare)|the (?:other|spare)) )", re.IGNORECASE
+)
+_ALL_SETTINGS = re.compile(r"\ball of (your|the|its) settings\b", re.IGNORECASE)
 _TELLING_YOU = re.compile(r"\blet me tell you\b[^.:!?\n]{0,30}:", re.IGNORECASE)
 _TIED = re.compile(r"\bmy hands are tied\b", re.IGNORECASE)
 _AGAIN = re.compile(r"\bonce (?:more|again)\b", re.IGNORECASE)
@@ -115,6 +124,8 @@ _ONLY_ONCE = re.compile(r"\bonce(?= ?[,.;:!?]| and\b|$)", re.IGNORECASE | re.MUL
 
 def _normalised(text: str) -> str:
     """When the customer is to speak, and of what, is no condition of what it is to do."""
+    text = _ALL_SETTINGS.sub(r"\1 settings", _MAY.sub("can", _IF_IT_HELPS.sub("", text)))
+    text = _TRY_ANOTHER.sub("use ", text)
     text = _WHETHER.sub(r". \1", _TELLING_YOU.sub("", text))
     text = _AGAIN.sub("again", _SOON.sub("when", text))
     text = _TIED.sub("I cannot help", _YES.sub(r"\1 would", text))
@@ -173,6 +184,8 @@ _ASKING = frozenset(("check", "instruct"))
 def _is_in_place(line: Line, claim: Claim) -> bool:
     if claim.act == "offer":
         return not remarks.is_no_offer(line)
+    if claim.act == "instruct":
+        return not remarks.is_what_if(line)
     return claim.act != "inform" or remarks.is_in_place(line, claim.slot, claim.value)
 
 
@@ -190,7 +203,7 @@ def _without_idle_words(line: Line, claims: list[Claim]) -> list[Claim]:
             warned
             # "Is it all right if …", "could you try the PIN again"
             or (claim.slot == "service" and acts & {"confirm", "ask"})
-            or ("instruct" in acts and remarks.is_by_the_way(line, claim.slot))
+            or remarks.is_by_the_way(line, claim.slot, beside_step="instruct" in acts)
         ):
             idle.add(claim)
     return [claim for claim in claims if claim not in idle]
