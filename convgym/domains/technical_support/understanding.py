@@ -23,7 +23,7 @@ from convgym.language.lines import Line
 from convgym.language.phrases import packaged, packaged_banks
 from convgym.language.reranker import NearestLabel
 from convgym.language.spans import Spans
-from convgym.language.speech import Claim, SpeechReader, _common
+from convgym.language.speech import MOST_CHARACTERS, Claim, SpeechReader, _common
 
 __all__ = ["HARMLESS", "UNLABELLED", "Claim", "labels", "own_reranker", "read_speech"]
 
@@ -91,45 +91,39 @@ def _label(claim: Claim) -> str:
 
 # -- before it is read -----------------------------------------------------------------------------
 
-_SOON = re.compile(r"\bas soon as(?! (?:possible|you can|i can|we can))\b", re.IGNORECASE)
-_REPORTING = re.compile(
-    r"\b(tell me|let me know|say so|say|shout|(?:come|get|report) back to me|report back|"
-    r"give me a (?:shout|sign|word))( (?:that|again))? (?:once|when|whenever|the moment|after)\b",
-    re.IGNORECASE,
-)
-_WHETHER = re.compile(
-    r",?;? (?:and|then)(?: then| please| also)* ((?:please )?(?:tell me|let me know|see|report)"
-    r"(?: please)? (?:if|whether))\b",
-    re.IGNORECASE,
-)
-_YES = re.compile(
-    r"\bif you (?:say yes|agree|confirm|are (?:okay|ok|happy|fine) with (?:that|this|it)|approve)"
-    r",? (?:then )?(i|we)(?:['’]ll| will|['’]d| would)\b",
-    re.IGNORECASE,
-)
-_IF_IT_HELPS = re.compile(
-    r"(?<!\bme)(?<!know)(?<!see)(?<!check)(?<!report)(?<!test),? if (?:that|this|it)(?: would|['’]d)? (?:helps?|works?|suits?)(?: (?:for )?you)?\b",
-    re.IGNORECASE,
-)
-_MAY = re.compile(r"\b(?:may|might) be able to\b", re.IGNORECASE)
-_TRY_ANOTHER = re.compile(
-    r"\btry (?=(?:another|a (?:different|new|spare)|the (?:other|spare)) )", re.IGNORECASE
-)
-_ALL_SETTINGS = re.compile(r"\ball of (your|the|its) settings\b", re.IGNORECASE)
-_TELLING_YOU = re.compile(r"\blet me tell you\b[^.:!?\n]{0,30}:", re.IGNORECASE)
-_TIED = re.compile(r"\bmy hands are tied\b", re.IGNORECASE)
-_AGAIN = re.compile(r"\bonce (?:more|again)\b", re.IGNORECASE)
-_ONLY_ONCE = re.compile(r"\bonce(?= ?[,.;:!?]| and\b|$)", re.IGNORECASE | re.MULTILINE)
+_REWORDED = tuple(
+    (re.compile(pattern, re.IGNORECASE | re.MULTILINE), instead)
+    for pattern, instead in (
+        # "I can send a text if that helps" offers one; "tell me if it works" is another matter.
+        (r"(?<!\bme)(?<!know)(?<!see)(?<!check)(?<!report)(?<!test),? if (?:that|this|it)"
+         r"(?: would|['’]d)? (?:helps?|works?|suits?)(?: (?:for )?you)?\b", ""),
+        (r"\b(?:may|might) be able to\b", "can"),
+        (r"\ball of (your|the|its) settings\b", r"\1 settings"),
+        (r"\btry (?=(?:another|a (?:different|new|spare)|the (?:other|spare)) )", "use "),
+        (r"\blet me tell you\b[^.:!?\n]{0,30}:", ""),
+        # What is to be told afterwards is a sentence of its own, and no condition.
+        (r",?;? (?:and|then)(?: then| please| also)* ((?:please )?(?:tell me|let me know|see|report)"
+         r"(?: please)? (?:if|whether))\b", r". \1"),
+        (r"\bas soon as(?! (?:possible|you can|i can|we can))\b", "when"),
+        (r"\bonce (?:more|again)\b", "again"),
+        (r"\bif you (?:say yes|agree|confirm|are (?:okay|ok|happy|fine) with (?:that|this|it)"
+         r"|approve),? (?:then )?(i|we)(?:['’]ll| will|['’]d| would)\b", r"\1 would"),
+        (r"\bmy hands are tied\b", "I cannot help"),
+        (r"\b(tell me|let me know|say so|say|shout|(?:come|get|report) back to me|report back|"
+         r"give me a (?:shout|sign|word))( (?:that|again))? (?:once|when|whenever|the moment|after)"
+         r"\b", r"\1 that"),
+        (r"\bonce(?= ?[,.;:!?]| and\b|$)", ""),
+    )
+)  # fmt: skip
+"""Patterns, each with what stands for it: when the customer is to speak, and of what, is no
+condition of what it is to do."""
 
 
 def _normalised(text: str) -> str:
-    """When the customer is to speak, and of what, is no condition of what it is to do."""
-    text = _ALL_SETTINGS.sub(r"\1 settings", _MAY.sub("can", _IF_IT_HELPS.sub("", text)))
-    text = _TRY_ANOTHER.sub("use ", text)
-    text = _WHETHER.sub(r". \1", _TELLING_YOU.sub("", text))
-    text = _AGAIN.sub("again", _SOON.sub("when", text))
-    text = _TIED.sub("I cannot help", _YES.sub(r"\1 would", text))
-    return _ONLY_ONCE.sub("", _REPORTING.sub(r"\1 that", text))
+    text = text[:MOST_CHARACTERS]
+    for pattern, instead in _REWORDED:
+        text = pattern.sub(instead, text)
+    return text
 
 
 # -- one sentence ----------------------------------------------------------------------------------
