@@ -51,6 +51,8 @@ __all__ = [
 SIDES: dict[str, str] = {
     "ConvGym/CustomerService-v0": "convgym.domains.customer_service.user_side:CustomerServiceSide",
     "ConvGym/OwnDomain-v0": "convgym.desk.user_side:DeskSide",
+    "ConvGym/Sales-v0": "convgym.domains.sales.user_side:SalesSide",
+    "ConvGym/TechnicalSupport-v0": "convgym.domains.technical_support.user_side:SupportSide",
 }
 """The user's side of each id; a string, so that the import stays light.
 

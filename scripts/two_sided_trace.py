@@ -19,10 +19,9 @@ import numpy as np
 
 from convgym.engine.keys import POLICY, below, child, draw
 from convgym.multi_agent import AGENT, SIDES, BoundUser, TwoSidedEnv, env
-from convgym.policies.policy import Policy
+from convgym.policies.policy import Policy, RandomPolicy
 from convgym.policies.rendered import RenderedPolicy
 from convgym.policies.roster import ladder
-from convgym.policies.scripted import RandomPolicy
 
 VARIANTS: tuple[dict[str, Any], ...] = (
     {"observation": "features", "action": "act"},

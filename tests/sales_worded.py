@@ -1,6 +1,6 @@
 """Sales conversations that come to a point in acts, and go on there in words."""
 
-import json
+import dataclasses
 import re
 from functools import cache
 
@@ -8,11 +8,15 @@ from sales_driven import DESK, act_of, begin
 from sales_seller import BUYER, PATIENT
 
 from convgym.domains.sales import cells
-from convgym.domains.sales.vocabulary import ACTIONS, U
-from convgym.domains.sales.world import NAMES
+from convgym.domains.sales.descriptions import features_placed
+from convgym.domains.sales.understanding import read_speech
+from convgym.domains.sales.user_understanding import understand_user
+from convgym.domains.sales.vocabulary import ACTIONS, HEARD_AS, U
+from convgym.domains.sales.world import CATEGORIES, FEATURES, FEATURES_EACH, NAMES, RIVALS
 from convgym.policies.sales import OraclePolicy
 
 EVERY_PRODUCT = tuple(name for names in NAMES for name in names)
+USES = tuple(use for features in FEATURES for _, use in features)
 
 # Kind of trick -> how the oracle's act begins in whose place it comes, and the wanted tasks.
 PLACES = {
@@ -128,9 +132,80 @@ def credited(kind, episode, pointer, said):
     return bool(belief[cells.OFFERED[kind == "nearest"]])
 
 
-def rows(name):
-    """The rows of a file of `tests/data`."""
-    from pathlib import Path
+def weighty(episode, said=()):
+    """What a conversation counts that could move its outcome, by name."""
+    desk, belief = episode.desk, episode.belief
+    counted = {
+        "agreed": "affirm" in said or "accept_price" in said,
+        "done": belief[cells.TOLD_DONE],
+        "decided": desk.decided_right,
+        "prices": any(quote.told for quote in desk.quotes.values()),
+        "recommended": desk.recommended,
+        "denied": any(belief[cell] for cell in cells.DENIED),
+        "offered": any(belief[cell] for cell in cells.OFFERED),
+        "addon": belief[cells.OFFERED_ADDON],
+        "answered": any(belief[cell] for cell in cells.ANSWERED),
+    }
+    return {name for name, holds in counted.items() if holds}
 
-    text = (Path(__file__).parent / "data" / name).read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines() if line]
+
+# -- buyers of labelled messages -------------------------------------------------------------------
+
+_SUM = re.compile(r"[$€£] ?(\d[\d,]*)(?:\.(\d\d))?|\b(\d[\d,]*) (?:dollars|bucks)\b")
+_SHARE = re.compile(r"\b(\d{1,2})(?:\.(\d))? ?(?:%|percent\b|per cent\b)")
+_NUMBERS = "one two three four five six seven eight nine ten".split()
+_PIECES = re.compile(rf"\b(\d{{1,3}}|{'|'.join(_NUMBERS)})\b", re.IGNORECASE)
+
+
+def buyer_of(text, acts):
+    """A task whose buyer has every value of the text: as budget, as need, as question, ….
+
+    Which of these a value is stays open, but for one thing: whether there is a second need.
+    """
+    named = [feature for feature, _ in features_placed(text)]
+    named += [f for f, use in enumerate(USES) if use in text.lower()]
+    has = {}
+    for number, category in enumerate(CATEGORIES):
+        if category.removesuffix("s") in text.lower():
+            has["category"] = number
+    if named:
+        own = [feature % FEATURES_EACH for feature in named]
+        must = sum(1 << feature for feature in set(own))
+        if "inform_need_part" in acts:
+            must |= 1 << (own[0] + 1) % FEATURES_EACH
+        has |= {"category": named[0] // FEATURES_EACH, "must": must}
+        has |= {"first": own[0], "nice": own[-1]}
+    for whole, cents, plain in _SUM.findall(text):
+        has["budget"] = int((whole or plain).replace(",", "")) * 100 + int(cents or 0)
+    for whole, tenth in _SHARE.findall(text):
+        has["target"] = 1000 - int(whole) * 10 - int(tenth or 0)
+    for number, name in enumerate(RIVALS):
+        if name in text:
+            has["rival"] = number
+    counted = _PIECES.findall(_SHARE.sub(" ", _SUM.sub(" ", text)))
+    for word in counted[:1]:
+        spelt = word.lower() in _NUMBERS
+        has["quantity"] = _NUMBERS.index(word.lower()) + 1 if spelt else int(word)
+    return dataclasses.replace(DESK.task("train", 0), **has)
+
+
+def acts_heard(row):
+    """Names of the acts that are read of a labelled message of such a buyer."""
+    numbers, _ = understand_user(row["text"], buyer_of(row["text"], row["acts"]))
+    return {HEARD_AS[number] for number in numbers}
+
+
+# -- labels of replies -----------------------------------------------------------------------------
+
+UNLABELLED = ("chat", "jargon", "inform(addon_price", "inform(saving")
+"""What labels leave out: pastime, and figures that only belong to another claim."""
+
+
+def reply_labels(text):
+    """The labels of what is read of an agent's reply."""
+    labels = set()
+    for claim in read_speech(text):
+        label = str(claim._replace(value="") if claim.act == "offer" else claim)
+        if not label.startswith(UNLABELLED):
+            labels.add(label)
+    return labels

@@ -15,7 +15,8 @@ from convgym.data.episodes import collect
 from convgym.domains.catalogue import domain_called
 from convgym.errors import DatasetError, InvalidConfiguration, MissingExtra
 from convgym.evaluation.rollout import play
-from convgym.policies.scripted import PlannerPolicy, RandomPolicy
+from convgym.policies.policy import RandomPolicy
+from convgym.policies.scripted import PlannerPolicy
 from trainers.offline import d3rlpy_adapter as adapter
 from trainers.offline.d3rlpy_manners import import_d3rlpy
 from trainers.offline.discrete_policy import DiscretePolicy, from_safetensors, to_safetensors

@@ -19,8 +19,9 @@ from convgym.data.recipes import recipe_ids
 from convgym.domains.catalogue import domain_called
 from convgym.errors import DatasetError, InvalidConfiguration, MissingExtra
 from convgym.evaluation.rollout import play
+from convgym.policies.policy import RandomPolicy
 from convgym.policies.rendered import RenderedPolicy
-from convgym.policies.scripted import KeywordPolicy, PlannerPolicy, RandomPolicy, SlotFillingPolicy
+from convgym.policies.scripted import KeywordPolicy, PlannerPolicy, SlotFillingPolicy
 from trainers.offline.transitions import count, read_episodes, returns_to_go
 
 minari = pytest.importorskip("minari")

@@ -14,7 +14,8 @@ from convgym.evaluation.evaluate import evaluate
 from convgym.evaluation.intervals import mean_interval, wilson
 from convgym.evaluation.rollout import play
 from convgym.policies.customer_service import NULL_POLICIES
-from convgym.policies.scripted import KeywordPolicy, OraclePolicy, RandomPolicy
+from convgym.policies.policy import RandomPolicy
+from convgym.policies.scripted import KeywordPolicy, OraclePolicy
 
 ID = "ConvGym/CustomerService-v0"
 Z2 = 1.959963984540054**2

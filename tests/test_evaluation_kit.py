@@ -16,7 +16,7 @@ from convgym.evaluation.assessment import assess, assessment_of, play_personas
 from convgym.evaluation.evaluate import evaluate
 from convgym.evaluation.intervals import wilson
 from convgym.evaluation.repeated import Plan, evaluate_repeatedly
-from convgym.policies.scripted import RandomPolicy
+from convgym.policies.policy import RandomPolicy
 from convgym.randomization.scenarios import user_key_of
 from convgym.users.persona import BUILT_IN, TRAITS, draw_levels
 

@@ -23,7 +23,8 @@ from convgym.engine.acts import DENY, OFFER
 from convgym.engine.rules import REFUSE, TRANSFER
 from convgym.envs.conversation_env import ACTION_MODES, OBSERVATIONS
 from convgym.evaluation.evaluate import evaluate
-from convgym.policies.scripted import OraclePolicy, RandomPolicy
+from convgym.policies.policy import RandomPolicy
+from convgym.policies.scripted import OraclePolicy
 from convgym.users.agenda import AgendaUser
 
 ID = "ConvGym/CustomerService-v0"

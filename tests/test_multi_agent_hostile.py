@@ -25,9 +25,9 @@ from two_sided import (
 
 from convgym.errors import InvalidConfiguration
 from convgym.multi_agent import ContraryUser, ErraticUser, OneSide, RandomActsUser, TerseUser
-from convgym.policies.policy import ActPolicy
+from convgym.policies.policy import ActPolicy, RandomPolicy
 from convgym.policies.roster import null_policies
-from convgym.policies.scripted import OraclePolicy, RandomPolicy
+from convgym.policies.scripted import OraclePolicy
 
 SHOP = "ConvGym/CustomerService-v0"
 ACTS = {"observation": "features", "action": "act", "user_action": "act"}

@@ -6,7 +6,7 @@ from two_sided import AGENT, aec, every_id, script
 
 from convgym.language.models import Completion
 from convgym.multi_agent import BoundUser, OneSide
-from convgym.policies.scripted import RandomPolicy
+from convgym.policies.policy import RandomPolicy
 
 trace = script("two_sided_trace")
 EPISODES = 70

@@ -87,7 +87,7 @@ def test_graded_evidence_is_what_the_environment_itself_pays(environment_id):
         assert env.outcome.graded == pytest.approx(paid, abs=1e-8)
         assert rollout.return_ == pytest.approx(paid, abs=1e-8)
         seen.add(round(paid, 3))
-    assert len(seen) > 4
+    assert len(seen) >= 4
 
 
 TWO = task_of(("return", "allow"), ("subscription", "allow"))

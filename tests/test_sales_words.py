@@ -217,7 +217,7 @@ def test_held_out_wordings_are_read_as_their_acts():
 def test_an_act_in_words_calls_what_the_act_calls():
     """Along conversations of the oracle: the call in text, grounded, is the call of the act."""
     compared = 0
-    for number in range(60):
+    for number in range(70):
         task = DESK.task("test", number)
         episode, engine = begin(task, child(7, number))
         policy = OraclePolicy()

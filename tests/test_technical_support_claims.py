@@ -8,6 +8,7 @@ from support_driven import ABLE, DESK, Certain, act_of, begin, do, on, said
 
 from convgym.domains.technical_support import combinations as branches
 from convgym.domains.technical_support import role, rules
+from convgym.domains.technical_support.customer import mistaken_for
 from convgym.domains.technical_support.dialogue import (
     CHECK_NAMES,
     SAW,
@@ -18,6 +19,7 @@ from convgym.domains.technical_support.dialogue import (
 )
 from convgym.domains.technical_support.faults import FAULT
 from convgym.domains.technical_support.grounding import ground_speech
+from convgym.domains.technical_support.handling import CERTAIN
 from convgym.domains.technical_support.physics import CHECKS_OF
 from convgym.domains.technical_support.user_side import SupportSide
 from convgym.domains.technical_support.view import SPOKEN_KINDS, slot_and_value, spoken
@@ -177,8 +179,12 @@ def test_looking_tells_the_truth_and_opens_what_can_be_said():
             SIDE.call(episode, own, RawCall("look_at", {"what": CHECK_NAMES[look]}))
         )
         opened = [SAW[act] for act in SAW if known(episode, own)[act] and SAW[act][0] == look]
-        assert [VALUE_NAMES[value] for _, value in opened] == [answer["shows"]]
-    assert known(episode, own)[list(SAW)].sum() == len(CHECKS_OF[0])
+        slip = VALUE_NAMES[mistaken_for(episode, look)]  # the one that this person may take it for
+        assert {VALUE_NAMES[value] for _, value in opened} == {answer["shows"], slip}
+        assert (slip == answer["shows"]) == (look in CERTAIN)
+    assert known(episode, own)[list(SAW)].sum() == 2 * len(CHECKS_OF[0]) - len(
+        set(CERTAIN) & set(CHECKS_OF[0])
+    )
     missing = SIDE.call(episode, own, RawCall("look_at", {"what": "battery"}))
     assert "no such thing" in missing
 

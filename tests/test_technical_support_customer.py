@@ -20,7 +20,7 @@ from convgym.domains.technical_support.vocabulary import (
 )
 from convgym.engine import acts
 from convgym.engine.acts import AgentTurn, Said
-from convgym.policies.scripted import RandomPolicy
+from convgym.policies.policy import RandomPolicy
 from convgym.policies.technical_support import OraclePolicy, PlannerPolicy
 from convgym.users import agenda, decisions
 from convgym.users.decisions import LOG_UNIT, DecisionModel

@@ -24,7 +24,7 @@ from convgym.domains.technical_support.planning import MISSING
 from convgym.engine.keys import child
 from convgym.engine.tasks import SPLITS
 from convgym.policies.null import OpenLoopPolicy, RandomToolPolicy
-from convgym.policies.scripted import RandomPolicy
+from convgym.policies.policy import RandomPolicy
 from convgym.policies.technical_support import (
     BY_THE_BOOK,
     LADDER,

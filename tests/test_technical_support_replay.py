@@ -38,7 +38,7 @@ from convgym.domains.technical_support.vocabulary import (
 from convgym.domains.technical_support.world import world
 from convgym.engine.keys import child
 from convgym.engine.rules import ALLOW
-from convgym.policies.scripted import RandomPolicy
+from convgym.policies.policy import RandomPolicy
 from convgym.policies.technical_support import OraclePolicy, SlotFillingPolicy
 
 BOOKINGS = ("order_replacement", "book_technician")

@@ -95,7 +95,8 @@ def test_names_that_differ_between_devices_are_left_open():
 @every_part
 def test_no_wording_has_a_number_of_its_own(part):
     for _, text in chain(wordings(PHRASES[part]), wordings(TURNS[part])):
-        assert not user_tagger().values(re.sub(r"\{\w+\}", " ", text)), text
+        stated = user_tagger().values(re.sub(r"\{\w+\}", " ", text))
+        assert {slot for slot, _ in stated} <= {"device"}, text
 
 
 def test_held_out_words_are_others():

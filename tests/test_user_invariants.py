@@ -43,7 +43,7 @@ from convgym.engine.engine import Engine
 from convgym.engine.episode import Episode
 from convgym.engine.keys import POLICY, child, draw
 from convgym.engine.rules import ALLOW, REFUSE
-from convgym.policies.scripted import OraclePolicy, Sight
+from convgym.policies.scripted import DeskSight, OraclePolicy
 from convgym.users.agenda import (
     BREAKING,
     LONG_WAIT,
@@ -135,7 +135,7 @@ def next_act(talk: Talk, episode: Episode) -> int:
     drawn = draw(talk.key, POLICY, episode.turn, 0)
     begun = talk.among != "deeds" or row[CONFIRMED].any()  # the oracle gets the yes first
     if drawn % EIGHTHS >= talk.wild or not begun:
-        return ACTIONS[ORACLE.choose(Sight(row * SCALES, DESK.layout))]
+        return ACTIONS[ORACLE.choose(DeskSight(row * SCALES, DESK.layout))]
     mask[LEAVING] = 0
     if (mask & AMONG[talk.among]).any():
         mask &= AMONG[talk.among]

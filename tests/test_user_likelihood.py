@@ -28,7 +28,7 @@ from convgym.engine.acts import Heard
 from convgym.engine.engine import Engine
 from convgym.engine.episode import Episode
 from convgym.engine.keys import child
-from convgym.policies.scripted import OraclePolicy, PlannerPolicy, Sight
+from convgym.policies.scripted import DeskSight, OraclePolicy, PlannerPolicy
 from convgym.users.agenda import AgendaUser
 from convgym.users.decisions import (
     ASK_MEANING,
@@ -81,7 +81,7 @@ def conversations() -> tuple[Counts, float]:
         turns = [episode.user_turn]
         while not episode.end:
             row = np.frombuffer(bytes(episode.belief), np.uint8)
-            chosen = ACTIONS[agent.choose(Sight(row * SCALES, DESK.layout))]
+            chosen = ACTIONS[agent.choose(DeskSight(row * SCALES, DESK.layout))]
             engine.apply(episode, DESK.turn(episode, chosen))
             turns.append(episode.user_turn)
         for turn in filter(None, turns):

@@ -109,8 +109,6 @@ def test_realism_says_where_the_words_come_from(environment_id):
 @every_id
 @pytest.mark.parametrize("writer", [off_topic, forgetful, lambda request: ""])
 def test_what_a_writer_breaks_is_said_in_the_words_of_the_draft(environment_id, writer):
-    if environment_id == "ConvGym/OwnDomain-v0":
-        pytest.xfail("a folder's tagger knows too few phrases to tell babble from a turn's words")
     for seed in range(8):
         drafted, _ = words(environment_id, seed, realism=0.5)
         said, infos = words(environment_id, seed, realism=1.0, writer=writer)
@@ -155,6 +153,8 @@ def test_a_writer_sees_only_what_is_said(environment_id):
                 break
         stated = {spoken.value for request in seen for spoken in request.spoken}
         for value in set(hidden.values()) - stated:
+            if len(value) == 1:
+                continue  # a quantity of 1 may stand anywhere
             assert not re.search(rf"(?<!\w){re.escape(value)}(?!\w)", repr(seen))
 
 
@@ -299,8 +299,6 @@ def test_a_writer_does_not_raise_the_next_request_by_itself(seed):
     ],
 )
 def test_an_endpoint_in_every_mood_words_or_ends_an_episode(environment_id, mood, sources, reason):
-    if environment_id == "ConvGym/OwnDomain-v0" and mood == "off-topic":
-        pytest.xfail("a folder's tagger knows too few phrases to tell babble from a turn's words")
     with ChatServer(mood) as server:
         writer = {
             "kind": "endpoint", "url": server.url, "model": "m", "timeout": 0.3, "retries": 0,

@@ -31,7 +31,7 @@ from convgym.language.figures import as_sum
 from convgym.language.phrases import PhraseBank, packaged_banks
 from convgym.language.retrieval import TurnIndex
 from convgym.language.speech import Claim, SpeechReader
-from convgym.language.tagging import ActTagger
+from convgym.language.tagging import ActTagger, off_topic
 from convgym.language.voice import Voice
 
 _SECTIONS = ("user", "agent", "cues", "held_out")
@@ -143,7 +143,7 @@ class FolderDesk(ServiceDesk):
     def _tagger(self) -> ActTagger:
         bank = self._voices["train"].bank
         examples = [(phrase, (name,)) for name in bank for phrase in bank.variants(name)]
-        return ActTagger(examples)
+        return ActTagger([*examples, *((text, ()) for text in off_topic())])
 
     # -- the agent's words -------------------------------------------------------------------------
 

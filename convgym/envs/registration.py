@@ -7,12 +7,16 @@ import gymnasium as gym
 ENVIRONMENTS: dict[str, str] = {
     "ConvGym/CustomerService-v0": "convgym.envs.customer_service:CustomerServiceEnv",
     "ConvGym/OwnDomain-v0": "convgym.envs.own_domain:OwnDomainEnv",
+    "ConvGym/Sales-v0": "convgym.envs.sales:SalesEnv",
     "ConvGym/Scenarios-v0": "convgym.envs.scenarios:ScenariosEnv",
+    "ConvGym/TechnicalSupport-v0": "convgym.envs.technical_support:TechnicalSupportEnv",
 }
 """Entry point by id; strings, so that the import stays light and specs travel as JSON."""
 VECTOR_ENVIRONMENTS: dict[str, str] = {
     "ConvGym/CustomerService-v0": "convgym.envs.vector:customer_service",
     "ConvGym/OwnDomain-v0": "convgym.envs.vector:own_domain",
+    "ConvGym/Sales-v0": "convgym.envs.vector:sales",
+    "ConvGym/TechnicalSupport-v0": "convgym.envs.vector:technical_support",
 }
 """The same for `gymnasium.make_vec`; ids that are not here get the synchronous one."""
 

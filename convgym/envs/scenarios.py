@@ -111,7 +111,7 @@ class ScenariosEnv(TaskEnvironment):
     | `user` | None | path of a user fitted to logs, whose probabilities the decision points take |
     | `reward` | `"success"` | see above |
     | `discount` | 1.0 | γ of the milestones' shaping; the learner's |
-    | `max_turns` | 50 | agent turns, 2 to 200 |
+    | `max_turns` | 30 | agent turns, 2 to 200 |
     | `privileged` | False | put what is hidden into `info` |
     | `render_mode` | None | `"ansi"` or `"human"` |
 

@@ -16,7 +16,7 @@ from convgym.engine.acts import Heard, UserTurn
 from convgym.engine.episode import Episode
 from convgym.envs.user_side import Known
 from convgym.language.models import ChatMessage, Completion
-from convgym.users.generative import ModelUser, Read, _hear, message_of
+from convgym.users.generative import ModelUser, Read, hear, message_of
 
 SILENCE = "..."
 """What the agent reads where the user said nothing at all."""
@@ -98,8 +98,8 @@ class OutsideUser:
         state = episode.user
         self._kept.record, about = state, state.at
         if heard is not None:
-            _hear(self._kept, heard)
-        kept = self._player._weigh(episode, self._kept, self._true(episode, truthful))
+            hear(self._kept, heard)
+        kept = self._player.weigh(episode, self._kept, self._true(episode, truthful))
         _remember(state, kept, about)
         if words is None:
             words = "" if kept else SILENCE

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgym.errors import InvalidConfiguration
+from convgym.language.phrases import packaged, read_tables
 from convgym.language.understanding import Lexicon
 
 MOST_FEATURES = 1024
@@ -87,6 +88,8 @@ class ActTagger:
         """Acts that never come without a value."""
         features = [self._features(text) for text, _ in rows]
         self._fit(features, [done for _, done in rows], most_features)
+        self.chance: dict[str, float] = self.part_scores("")[0]
+        """A probability per act: that of words of which it knows none."""
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -188,6 +191,13 @@ class ActTagger:
         odds = self._slope * (raw.astype(np.float64) - self._middle)
         probability: NDArray[np.float64] = 1.0 / (1.0 + np.exp(-odds.clip(-30.0, 30.0)))
         return probability.round(6)  # (texts, acts)
+
+
+def off_topic(package: str = "") -> list[str]:
+    """Sentences without any act, as examples: general ones, and the own ones of a domain."""
+    own = [packaged(package, "user_background.toml")] if package else []
+    files = [packaged("convgym.language", "background.toml"), *own]
+    return [text for path in files for text in read_tables(path)["background"]]
 
 
 def _parts(text: str) -> list[str]:

@@ -58,31 +58,32 @@ class Voice:
     ) -> str:
         """A turn in words; a writer's turn is drafted by retrieval."""
         names = {act: place for place, (act, _, _) in enumerate(spoken)}
-        sentences: list[tuple[int, str]] = []
+        sentences: list[tuple[int, str, Signature]] = []  # place, wording, acts that it does
         rest = frozenset(names)
         while source != TEMPLATE and rest:
             whole = self.index.part(rest)
             if not whole:
                 break
-            sentences.append((min(names[a] for a in whole), self._whole(whole, style, key, turn)))
+            text = self._whole(whole, style, key, turn)
+            sentences.append((min(names[act] for act in whole), text, whole))
             rest -= whole
         if rest:
             drawn, start = self._conversation(key)
             for place, (act, _, _) in enumerate(spoken):
                 if act in rest:
-                    sentences.append((place, self.bank.styled(act, style, drawn, start, turn)))
-        sentences.sort()
+                    text = self.bank.styled(act, style, drawn, start, turn)
+                    sentences.append((place, text, frozenset((act,))))
+        sentences.sort(key=lambda sentence: sentence[0])
         typos = style.typo_rate
-        text = _joined([misspelt(t, typos, key, WORDING, turn, place) for place, t in sentences])
-        for _, slot, value in spoken:
-            if slot and "{" in text:
-                text = text.replace("{" + slot + "}", value)
-        return text
+        parts = _ended([misspelt(t, typos, key, WORDING, turn, at) for at, t, _ in sentences])
+        # Two acts of a turn may have one slot: each has its own value in its own sentence.
+        for place, (_, _, own) in enumerate(sentences):
+            parts[place] = _filled(parts[place], [one for one in spoken if one.act in own])
+        return _filled(" ".join(parts), spoken)
 
     def _whole(self, whole: Signature, style: Style, key: int, turn: int) -> str:
         drawn, start = self._conversation(key)
         return self.index.styled(whole, style, drawn, start, turn)
-
 
     @staticmethod
     def _conversation(key: int) -> tuple[int, int]:
@@ -90,10 +91,18 @@ class Voice:
         return draw(key, WORDING, 0, _REGISTER), draw(key, WORDING, 0, _START)
 
 
-def _joined(parts: list[str]) -> str:
-    """Sentences in a row; terse ones have no full stop, and between two one is needed."""
+def _ended(parts: list[str]) -> list[str]:
+    """Sentences for a row; terse ones have no full stop, and between two one is needed."""
     last = len(parts) - 1
-    return " ".join(
+    return [
         part + "." if place < last and (part[-1:].isalnum() or part[-1:] == "}") else part
         for place, part in enumerate(parts)
-    )
+    ]
+
+
+def _filled(text: str, spoken: Sequence[Spoken]) -> str:
+    """A text with the values of these acts in place of their slots."""
+    for _, slot, value in spoken:
+        if slot and "{" in text:
+            text = text.replace("{" + slot + "}", value)
+    return text

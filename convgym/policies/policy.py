@@ -1,4 +1,4 @@
-"""What a policy is: the one protocol that environments' runners, learners and scripts share.
+"""What a policy is, one that acts, and one that acts by rule: shared by runners and learners.
 
     policy.reset(seed)                       an episode begins; all chance comes from `seed`
     policy.predict(observation, …)           (action, state), the signature of Stable-Baselines3
@@ -12,6 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from convgym.engine.actions import ActionTable
+from convgym.engine.belief import BeliefLayout
 from convgym.engine.keys import POLICY, draw
 
 Probabilities = NDArray[np.float64]  # (actions,)
@@ -80,3 +82,55 @@ class ActPolicy:
 def belief_of(observation: Any) -> NDArray[np.float32]:
     """The belief row in a features or dict observation.  # (cells,)"""
     return observation["features"] if isinstance(observation, dict) else observation
+
+
+class Sight:
+    """A belief row, read by the names of its cells."""
+
+    __slots__ = ("layout", "row")
+
+    def __init__(self, row: NDArray[np.float32], layout: BeliefLayout) -> None:
+        self.row, self.layout = row, layout
+
+    def __call__(self, cell: str) -> bool:
+        return bool(self.row[self.layout[cell]] > 0)
+
+
+class Script(ActPolicy):
+    """Chooses one act by rule; with probability `noise` a uniformly random legal one.
+
+    A domain's scripts set `layout`, `actions` and, where they look closer, `sight`.
+    """
+
+    layout: BeliefLayout
+    actions: ActionTable
+    sight: type[Sight] = Sight
+
+    def __init__(self, noise: float = 0.0) -> None:
+        super().__init__()
+        self.noise = noise
+
+    def choose(self, see: Any) -> str:
+        """Name of the act to do; `see` is a `sight` of the belief."""
+        raise NotImplementedError
+
+    def action_probs(self, observation: Any, action_masks: NDArray[np.int8]) -> Probabilities:
+        """(1 − noise) on the chosen act, the rest spread over the legal ones."""
+        legal = action_masks.astype(np.float64)
+        probabilities = self.noise * legal / legal.sum()
+        chosen = self.actions[self.choose(self.sight(belief_of(observation), self.layout))]
+        if not legal[chosen]:
+            return legal / legal.sum()
+        probabilities[chosen] += 1.0 - self.noise
+        return probabilities
+
+
+class RandomPolicy(ActPolicy):
+    """Uniform over the legal acts."""
+
+    name = "random"
+
+    def action_probs(self, observation: Any, action_masks: NDArray[np.int8]) -> Probabilities:
+        """1 / number of legal acts."""
+        legal = action_masks.astype(np.float64)
+        return legal / legal.sum()

@@ -9,18 +9,11 @@ gives way as soon as it may. `FirmOraclePolicy` stands by each price once before
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from convgym.domains.sales.vocabulary import ACTIONS, LAYOUT, OBJECTIONS, QUESTIONS, VIEW
 from convgym.domains.sales.world import NAMES, money_text
-from convgym.engine.actions import ActionTable
-from convgym.engine.belief import BeliefLayout
 from convgym.policies.null import END, GREETING, TRANSFER, FixedReplies
-from convgym.policies.policy import ActPolicy, Probabilities, belief_of
-from convgym.policies.scripted import RandomPolicy, Sight
+from convgym.policies.policy import RandomPolicy, Script, Sight
 
 
 class View(Sight):
@@ -37,29 +30,10 @@ class View(Sight):
         ]
 
 
-class SalesScript(ActPolicy):
-    """Chooses one act by rule; with probability `noise` a uniformly random legal one."""
+class SalesScript(Script):
+    """A script of this desk."""
 
-    layout: ClassVar[BeliefLayout] = LAYOUT
-    actions: ClassVar[ActionTable] = ACTIONS
-
-    def __init__(self, noise: float = 0.0) -> None:
-        super().__init__()
-        self.noise = noise
-
-    def choose(self, see: View) -> str:
-        """Name of the act to do."""
-        raise NotImplementedError
-
-    def action_probs(self, observation: Any, action_masks: NDArray[np.int8]) -> Probabilities:
-        """(1 − noise) on the chosen act, the rest spread over the legal ones."""
-        legal = action_masks.astype(np.float64)
-        probabilities = self.noise * legal / legal.sum()
-        chosen = self.actions[self.choose(View(belief_of(observation), self.layout))]
-        if not legal[chosen]:
-            return legal / legal.sum()
-        probabilities[chosen] += 1.0 - self.noise
-        return probabilities
+    layout, actions, sight = LAYOUT, ACTIONS, View
 
 
 class KeywordPolicy(SalesScript):

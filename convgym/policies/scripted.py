@@ -8,28 +8,16 @@ declaration: which rules decide a request, and which details and terms it has.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
 from convgym.desk.declaration import Kind, Workflow
 from convgym.desk.vocabulary import QUESTIONS, Vocabulary
-from convgym.engine.belief import BeliefLayout
 from convgym.engine.rules import REFUSE
-from convgym.policies.policy import ActPolicy, Probabilities, belief_of
+from convgym.policies.policy import RandomPolicy, Script, Sight
 
 
-class Sight:
-    """A belief row, read by the names of its cells."""
+class DeskSight(Sight):
+    """A belief row, read by the names of its cells, and by records of a kind."""
 
-    __slots__ = ("layout", "row")
-
-    def __init__(self, row: NDArray[np.float32], layout: BeliefLayout) -> None:
-        self.row, self.layout = row, layout
-
-    def __call__(self, cell: str) -> bool:
-        return bool(self.row[self.layout[cell]] > 0)
+    __slots__ = ()
 
     def records(self, kind: Kind, what: str) -> list[int]:
         """Pointers k for which the cell `<kind>_<what>_k` is set."""
@@ -37,45 +25,34 @@ class Sight:
         return [k for k, cell in enumerate(cells) if self.row[cell] > 0]
 
 
-class ScriptedPolicy(ActPolicy):
-    """Chooses one act by rule; with probability `noise` a uniformly random legal one."""
+class ScriptedPolicy(Script):
+    """A script of a declared desk, customer service's where no vocabulary is given."""
+
+    sight = DeskSight
 
     def __init__(self, noise: float = 0.0, vocabulary: Vocabulary | None = None) -> None:
-        super().__init__()
+        super().__init__(noise)
         if vocabulary is None:
             from convgym.domains.customer_service.desk import vocabulary as customer_service
 
             vocabulary = customer_service()
-        self.noise, self.v, self.d = noise, vocabulary, vocabulary.declaration
-
-    def choose(self, see: Sight) -> str:
-        """Name of the act to do."""
-        raise NotImplementedError
-
-    def action_probs(self, observation: Any, action_masks: NDArray[np.int8]) -> Probabilities:
-        """(1 − noise) on the chosen act, the rest spread over the legal ones."""
-        legal = action_masks.astype(np.float64)
-        probabilities = self.noise * legal / legal.sum()
-        chosen = self.v.actions[self.choose(Sight(belief_of(observation), self.v.layout))]
-        if not legal[chosen]:
-            return legal / legal.sum()
-        probabilities[chosen] += 1.0 - self.noise
-        return probabilities
+        self.layout, self.actions = vocabulary.layout, vocabulary.actions
+        self.d, self.failures = vocabulary.declaration, vocabulary.failures
 
     # -- what every script looks at ----------------------------------------------------------------
 
-    def workflow(self, see: Sight) -> Workflow | None:
+    def workflow(self, see: DeskSight) -> Workflow | None:
         """What the customer wants; None while it is unknown."""
         return next((w for w in self.d.workflows if see(f"wants_{w.name}")), None)
 
-    def told_all(self, see: Sight, workflow: Workflow, end: str) -> str:
+    def told_all(self, see: DeskSight, workflow: Workflow, end: str) -> str:
         """The next fact to tell, or the way to what comes after."""
         for fact in workflow.facts:
             if not see(f"{self._cell(workflow, f'told_{fact}', end)}"):
                 return f"inform_{fact}{end}"
         return "ask_more"
 
-    def carry_out(self, see: Sight, workflow: Workflow, end: str) -> str:
+    def carry_out(self, see: DeskSight, workflow: Workflow, end: str) -> str:
         """Confirm, write, report, for a request that may be granted."""
         if see(f"wrote_{workflow.name}{end}"):
             return "ask_more" if see("told_done") else "report_done"
@@ -88,23 +65,12 @@ class ScriptedPolicy(ActPolicy):
         return f"{workflow.kind}_{what}{end}" if workflow.kind else what
 
 
-class RandomPolicy(ActPolicy):
-    """Uniform over the legal acts."""
-
-    name = "random"
-
-    def action_probs(self, observation: Any, action_masks: NDArray[np.int8]) -> Probabilities:
-        """1 / number of legal acts."""
-        legal = action_masks.astype(np.float64)
-        return legal / legal.sum()
-
-
 class KeywordPolicy(ScriptedPolicy):
     """Answers the newest words only: no plan, no second factor, no second record."""
 
     name = "keyword"
 
-    def choose(self, see: Sight) -> str:
+    def choose(self, see: DeskSight) -> str:
         """A reflex for what was said last."""
         workflow = self.workflow(see)
         if workflow is None:
@@ -121,7 +87,7 @@ class KeywordPolicy(ScriptedPolicy):
         heard = see(f"heard_{kind.name}")
         return f"get_stated_{kind.name}" if heard else f"ask_{kind.name}"
 
-    def _reflex(self, see: Sight, workflow: Workflow, end: str) -> str:
+    def _reflex(self, see: DeskSight, workflow: Workflow, end: str) -> str:
         if workflow.facts:
             return self.told_all(see, workflow, end)
         if see("wrote"):
@@ -136,7 +102,7 @@ class SlotFillingPolicy(ScriptedPolicy):
 
     name = "slot-filling"
 
-    def choose(self, see: Sight) -> str:
+    def choose(self, see: DeskSight) -> str:
         """The first empty slot, else the deed."""
         d, workflow = self.d, self.workflow(see)
         if workflow is None:
@@ -176,7 +142,7 @@ class OraclePolicy(ScriptedPolicy):
     name = "oracle"
     recovers = True
 
-    def choose(self, see: Sight) -> str:
+    def choose(self, see: DeskSight) -> str:
         """Identify, locate, read, then what the rules say."""
         if self.recovers and any(see(f"said_{question}") for question in QUESTIONS):
             return "explain"
@@ -196,7 +162,7 @@ class OraclePolicy(ScriptedPolicy):
             return f"get_{kind.name}_{located}"
         return self.serve(see, workflow, f"_{located}")
 
-    def identify(self, see: Sight) -> str:
+    def identify(self, see: DeskSight) -> str:
         """What is missing to know who is speaking; empty once that is known."""
         account = self.d.account
         if not see("found"):
@@ -204,14 +170,14 @@ class OraclePolicy(ScriptedPolicy):
             usable = see(f"heard_{account.key}") and not stale
             return account.find if usable else f"ask_{account.key}"
         if see("two_factors") and not see("verified"):
-            if see.row[self.v.failures] >= 1.0:
+            if see.row[self.failures] >= 1.0:
                 return "deny_unverified"
             rejected = see(f"{account.secret}_rejected")
             usable = see(f"heard_{account.secret}") and not rejected
             return account.verify if usable else f"ask_{account.secret}"
         return ""
 
-    def locate(self, see: Sight, kind: Kind) -> int | str:
+    def locate(self, see: DeskSight, kind: Kind) -> int | str:
         """Which record is meant, or what is missing to know it."""
         by_id = see.records(kind, "id_matches")
         if by_id:
@@ -228,7 +194,7 @@ class OraclePolicy(ScriptedPolicy):
             return exact[0] if exact else f"ask_{kind.name}"
         return matches[0]
 
-    def serve(self, see: Sight, workflow: Workflow, end: str) -> str:
+    def serve(self, see: DeskSight, workflow: Workflow, end: str) -> str:
         """What the rules say of a request on a record that has been read."""
         rules = self.d.rules.deciding(workflow.name)
         asked = {one.field for rule in rules for one in rule.when}
@@ -251,7 +217,7 @@ class OraclePolicy(ScriptedPolicy):
                 return f"inform_{term}_{values[int(due)]}"
         return self.carry_out(see, workflow, end)
 
-    def refuse(self, see: Sight, reason: str, offer: str) -> str:
+    def refuse(self, see: DeskSight, reason: str, offer: str) -> str:
         """Refuse, offer what there is, and stand by it when the customer disputes it."""
         if not see(f"denied_{reason}"):
             return f"deny_{reason}"

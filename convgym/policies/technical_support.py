@@ -7,11 +7,6 @@ every task can be solved with what can be obtained.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
-
 from convgym.domains.technical_support import diagnosis, rules
 from convgym.domains.technical_support.diagnosis import Move
 from convgym.domains.technical_support.dialogue import (
@@ -42,11 +37,8 @@ from convgym.domains.technical_support.vocabulary import (
     UNLOCK_SIM,
     VALUE,
 )
-from convgym.engine.actions import ActionTable
-from convgym.engine.belief import BeliefLayout
 from convgym.engine.rules import REFUSE, Decision
-from convgym.policies.policy import ActPolicy, Probabilities, belief_of
-from convgym.policies.scripted import RandomPolicy, Sight
+from convgym.policies.policy import RandomPolicy, Script, Sight
 from convgym.policies.technical_support_floors import BY_THE_BOOK, NULL_POLICIES
 
 __all__ = ["BY_THE_BOOK", "LADDER", "NULL_POLICIES"]
@@ -106,29 +98,10 @@ class View(Sight):
         return next((s for s in SYMPTOMS if self(f"sees_service_{s}")), "")
 
 
-class SupportScript(ActPolicy):
-    """Chooses one act by rule; with probability `noise` a uniformly random legal one."""
+class SupportScript(Script):
+    """A script of this desk."""
 
-    layout: ClassVar[BeliefLayout] = LAYOUT
-    actions: ClassVar[ActionTable] = ACTIONS
-
-    def __init__(self, noise: float = 0.0) -> None:
-        super().__init__()
-        self.noise = noise
-
-    def choose(self, see: View) -> str:
-        """Name of the act to do."""
-        raise NotImplementedError
-
-    def action_probs(self, observation: Any, action_masks: NDArray[np.int8]) -> Probabilities:
-        """(1 − noise) on the chosen act, the rest spread over the legal ones."""
-        legal = action_masks.astype(np.float64)
-        probabilities = self.noise * legal / legal.sum()
-        chosen = self.actions[self.choose(View(belief_of(observation), self.layout))]
-        if not legal[chosen]:
-            return legal / legal.sum()
-        probabilities[chosen] += 1.0 - self.noise
-        return probabilities
+    layout, actions, sight = LAYOUT, ACTIONS, View
 
 
 class KeywordPolicy(SupportScript):

@@ -141,7 +141,7 @@ class ModelUser:
     def answer(self, episode: Episode, heard: Sequence[Heard]) -> UserTurn:
         """What the model says next; a turn with an error where it has nothing to say."""
         state: PlayedState = episode.user
-        _hear(state, heard)
+        hear(state, heard)
         state.said.append(("user", episode.reply[:_MOST_READ].strip() or _NOTHING_SAID))
         return self._turn(episode, state)
 
@@ -176,7 +176,7 @@ class ModelUser:
         state.said.append(("assistant", text))
         state.turn += 1
         about, held = state.at, state.held
-        kept = self._weigh(episode, state, tuple(dict.fromkeys(read)), held)
+        kept = self.weigh(episode, state, tuple(dict.fromkeys(read)), held)
         later = _only_of(state.requests[state.at + 1 :], state.knowledge)
         state.held = tuple(act for act in dict.fromkeys((*held, *read)) if act in later)
         if state.at != about:
@@ -186,7 +186,7 @@ class ModelUser:
             kept = tuple(act for act in kept if act in again or act not in own)
         return UserTurn(kept, 0.0, state.closing, text=text, about=state.at)
 
-    def _weigh(
+    def weigh(
         self,
         episode: Episode,
         state: PlayedState,
@@ -269,7 +269,7 @@ _EXPLAINS = (acts.CHAT, acts.TELL, acts.EXPLAIN, acts.APOLOGISE)
 """What an agent may say between its question to confirm and the yes."""
 
 
-def _hear(state: PlayedState, heard: Sequence[Heard]) -> None:
+def hear(state: PlayedState, heard: Sequence[Heard]) -> None:
     """Keep what the agent's words mean for what the user may count as done."""
     asked = [act.verdict == acts.FINE for act in heard if act.kind == acts.CONFIRM]
     if asked:

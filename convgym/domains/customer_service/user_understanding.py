@@ -23,7 +23,7 @@ from convgym.domains.customer_service.customer import DATES, DETAILS, LABELS, Wa
 from convgym.domains.customer_service.world import CATEGORIES, COLOURS, ITEMS, PLANS
 from convgym.language.figures import dates, written_out
 from convgym.language.phrases import packaged, read_tables
-from convgym.language.tagging import ActTagger
+from convgym.language.tagging import ActTagger, off_topic
 from convgym.language.understanding import Lexicon
 
 _PACKAGE = "convgym.domains.customer_service"
@@ -109,7 +109,7 @@ def user_tagger(part: str = "all") -> ActTagger:
 
 def tagger_of(wordings: Iterable[tuple[str, Collection[str]]]) -> ActTagger:
     """A tagger fitted to some wordings, to the phrases of `user_cues.toml` and to what is none."""
-    nothing = read_tables(packaged(_PACKAGE, "user_background.toml"))["background"]
+    nothing = off_topic(_PACKAGE)
     cues = read_tables(packaged(_PACKAGE, "user_cues.toml"))
     examples: list[tuple[str, Collection[str]]] = [*wordings]
     examples += [(text, ()) for text in nothing]

@@ -172,10 +172,15 @@ def _polarities(line: Line, begin: int, before: Lines) -> Iterator[tuple[int, bo
             state = True if there or tokens[at + 1].startswith(MARK) else None
         elif token in ("whether", "if"):
             return
-        elif token in ("you", "i", "we") and state is not None and tokens[at - 1] == ",":
+        elif _ends_state(token, state, tokens[at - 1]):
             state = None
-        elif token in ("but", "however") and state is False:
-            state = None
+
+
+def _ends_state(token: str, state: bool | None, before: str) -> bool:
+    """"It has a headrest, you …" is about you; "it has no headrest but …" goes on with another."""
+    if token in ("you", "i", "we"):
+        return state is not None and before == ","
+    return token in ("but", "however") and state is False
 
 
 def _not_before(tokens: list[str], begin: int, at: int) -> bool:

@@ -399,8 +399,13 @@ class _Grounding:
     # -- the whole reply -----------------------------------------------------------------------
 
     def weighed(self, said: list[Said]) -> list[Said]:
-        """Each price once, and not beside the refusal or the question that it belongs to."""
+        """Each price once, and not beside the refusal or the question that it belongs to.
+
+        What a product truly has is the reason why it is recommended, and no answer of its own but
+        to the question for just that.
+        """
         kinds = {act.kind for act in said}
+        recommended = {self._product(act.pointer) for act in said if act.kind == acts.RECOMMEND}
         refused = any(act.kind == acts.DENY and act.argument < PRICE_DENIALS for act in said)
         quoted: set[int] = set()
         kept = []
@@ -411,6 +416,8 @@ class _Grounding:
                 if acts.CONFIRM in kinds or (refused and told) or product in quoted:
                     continue
                 quoted.add(product)
+            if self._is_feature_had(act) and self._product(act.pointer) in recommended:
+                continue
             kept.append(act)
         answered = {act.argument for act in kept if act.kind == acts.EXPLAIN}
         pending = [1 + k for k, cell in enumerate(cells.PENDING) if self.episode.belief[cell]]
@@ -420,6 +427,12 @@ class _Grounding:
             kept = [a for a in kept if a.kind != acts.RECOMMEND or a.pointer != ELSEWHERE]
         # A price has to be known before it is the lowest.
         return sorted(kept, key=lambda act: act.kind == acts.DENY) if refused else kept
+
+    def _is_feature_had(self, act: Said) -> bool:
+        """Whether it says, truly, that a product has a feature for which nobody has asked."""
+        asked = 2 + 2 * self.desk.feature if self.desk.feature >= 0 else -1
+        told = act.kind == acts.TELL and act.argument == FACT_FEATURE and act.claim == acts.TRUE
+        return told and not act.value % 2 and act.value != asked
 
 
 def _claim(true: bool) -> int:

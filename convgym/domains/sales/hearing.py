@@ -21,7 +21,7 @@ from convgym.domains.sales.records import (
     lacking,
     refresh,
     terms,
-    )
+)
 from convgym.domains.sales.vocabulary import (
     ADDON,
     DENIALS,

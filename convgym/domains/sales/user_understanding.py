@@ -35,8 +35,10 @@ from convgym.language.understanding import Lexicon
 NOTHING = "nothing in it that this shop understands"
 MOST_CHARACTERS = 2000
 """How far a message is read."""
-_MOST_FEATURES = 2048
-"""Of the tagger: for this many acts; more take longer to fit, and read new wordings no better."""
+_MOST_FEATURES = 2560
+"""Of the tagger: for this many acts; more take longer to fit, and read hardly more."""
+_OWN_WORDS = 2
+"""How often a message of `user_messages.toml` counts: it is what people write, not the buyer."""
 
 _CATEGORY = {
     "laptops": r"laptops?|notebooks?",
@@ -97,9 +99,13 @@ _BESIDE = frozenset(
 """Acts that a sentence does beside the value it states; others are misread there."""
 _SHORT_ANSWERS = {
     "affirm": "yes|yep|yeah|sure|sure thing|do it|please do|definitely|absolutely|correct",
-    "negate": "no|nope|stop|dont|dont do it|please dont|no dont|not that|no stop",
+    "negate": "no|nope|stop|dont|dont do it|please dont|no dont|not that|no stop|no thats wrong",
     "decline_offer": "no thanks|no thank you|not interested",
-    "ask_back": "what|sorry|huh|pardon|what do you mean|hm|hmm",
+    "ask_back": "what|sorry|huh|pardon|what do you mean|hm|hmm|sorry what|pardon me|excuse me",
+    "hold": "one moment|just a moment|wait|wait a moment|one second|one sec|a moment please",
+    "dont_know": "i dont know|dont know|dunno|idk|no idea|no clue",
+    "thank": "thanks|thank you|thx|ty|many thanks",
+    "bye": "bye|goodbye|bye bye|cheerio|see you",
     "acknowledge": "ok|okay|great|cool|good|fine|ok then|okay then|i see|right|alright",
     "accept_price": "deal|its a deal|ok deal|sold|ill take it|ill buy it|agreed",
     "object_price": "too expensive|too much|too pricey|thats too much|still too expensive",
@@ -139,6 +145,8 @@ def user_tagger(part: str = "all") -> ActTagger:
     examples: list[tuple[str, Collection[str]]] = [
         (_one_kind(text), done) for text, done in user_examples(part)
     ]
+    for acts, messages in read_tables(packaged(PACKAGE, "user_messages.toml"))["messages"].items():
+        examples += [(text, acts.split("+")) for text in messages] * _OWN_WORDS
     examples += [(text, ()) for text in nothing]
     for act, ideas in cues.items():
         if act in SAID:

@@ -177,7 +177,7 @@ class SupportUser(AgendaUser):
         wrong = doubtful and not cannot and self._decide(
             episode, state, decisions.MISOBSERVE, look
         )
-        drawn = draw(episode.user_key, USER, 0, WRONG_VALUE + decisions.STRIDE * look)
+        drawn = _slip(episode, look)
         outcome, value = sight(kind, device, look, able, cannot=cannot, wrong=wrong, drawn=drawn)
         assert outcome != ASKS
         if value == CANNOT_TELL:
@@ -310,6 +310,19 @@ class SupportUser(AgendaUser):
             self._put(state, NEXT, "ask_next", out)
         elif self._decide(episode, state, decisions.THANK):
             out.append(self.u["thank"])
+
+
+def mistaken_for(episode: Episode, look: int) -> int:
+    """The value that this customer tells where it sees a thing wrong; always the same one.
+
+    The true value where nobody sees wrong.
+    """
+    kind, device, drawn = episode.task.kind, episode.desk.device, _slip(episode, look)
+    return sight(kind, device, look, ABLE, cannot=False, wrong=True, drawn=drawn)[1]
+
+
+def _slip(episode: Episode, look: int) -> int:
+    return draw(episode.user_key, USER, 0, WRONG_VALUE + decisions.STRIDE * look)
 
 
 def knowledge(task: Task) -> Knowledge:

@@ -142,7 +142,10 @@ class SupportDesk:
         from convgym.desk.grounding import understand
         from convgym.domains.technical_support import understanding
 
-        return understand(text, lambda speech: understanding.read_speech(speech, self.reranker))
+        return understand(
+            understanding.shown_as_quotes(text),
+            lambda speech: understanding.read_speech(speech, self.reranker),
+        )
 
     # -- what the engine asks for --------------------------------------------------------------
 

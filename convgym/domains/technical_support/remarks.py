@@ -264,6 +264,20 @@ def is_no_offer(line: Line) -> bool:
     return ruling or line.tokens[:3] == ["would", "you", "have"]
 
 
+_WHO_REFUSES = frozenset("i we to must cannot not dont wont ill id well should".split())
+_INSTRUCTIONS = ("tell so", "tell them", "need be told", "months after the purchase")
+"""What the policy says to the agent, or of everybody."""
+
+
+def is_of_policy(line: Line) -> bool:
+    """A line of the policy document, read out: "refuse, reason: recalled, and offer …"."""
+    tokens = line.tokens
+    for at, token in enumerate(tokens):
+        if token == "refuse" and _WHO_REFUSES.isdisjoint(tokens[max(0, at - 2) : at]):
+            return True
+    return any(f" {words} " in f" {' '.join(tokens)} " for words in _INSTRUCTIONS)
+
+
 def is_by_the_way(line: Line, look: str, *, beside_step: bool) -> bool:
     """A thing that is only named: "choose your network and enter the password", "the symbol in the
     corner of the screen".

@@ -25,7 +25,9 @@ from convgym.language.reranker import NearestLabel
 from convgym.language.spans import Spans
 from convgym.language.speech import MOST_CHARACTERS, Claim, SpeechReader, _common
 
-__all__ = ["HARMLESS", "UNLABELLED", "Claim", "labels", "own_reranker", "read_speech"]
+__all__ = [
+    "HARMLESS", "UNLABELLED", "Claim", "labels", "own_reranker", "read_speech", "shown_as_quotes",
+]  # fmt: skip
 
 TECHNICAL = "technical"
 """Value of a check or a step that is told in words of the trade."""
@@ -102,8 +104,8 @@ _REWORDED = tuple(
         (r"\btry (?=(?:another|a (?:different|new|spare)|the (?:other|spare)) )", "use "),
         (r"\blet me tell you\b[^.:!?\n]{0,30}:", ""),
         # What is to be told afterwards is a sentence of its own, and no condition.
-        (r",?;? (?:and|then)(?: then| please| also)* ((?:please )?(?:tell me|let me know|see|report)"
-         r"(?: please)? (?:if|whether))\b", r". \1"),
+        (r",?;? (?:and|then)(?: then| please| also)* "
+         r"((?:please )?(?:tell me|let me know|see|report)(?: please)? (?:if|whether))\b", r". \1"),
         (r"\bas soon as(?! (?:possible|you can|i can|we can))\b", "when"),
         (r"\bonce (?:more|again)\b", "again"),
         (r"\bif you (?:say yes|agree|confirm|are (?:okay|ok|happy|fine) with (?:that|this|it)"
@@ -113,10 +115,29 @@ _REWORDED = tuple(
          r"give me a (?:shout|sign|word))( (?:that|again))? (?:once|when|whenever|the moment|after)"
          r"\b", r"\1 that"),
         (r"\bonce(?= ?[,.;:!?]| and\b|$)", ""),
+        (r"\b(?:was|were) (?:just |only )?(?:going|about|planning) to\b", "might"),
     )
 )  # fmt: skip
 """Patterns, each with what stands for it: when the customer is to speak, and of what, is no
 condition of what it is to do."""
+
+
+_FENCED = re.compile(r"```(json\b)?(.*?)```", re.DOTALL | re.IGNORECASE)
+
+
+def shown_as_quotes(text: str) -> str:
+    """A reply in which what stands between fences is a quote, line by line; calls are left.
+
+    "```\\nI have reset the port.\\n```" shows a text, as "> I have reset the port." does.
+    """
+    return _FENCED.sub(_as_quote, text) if "```" in text else text
+
+
+def _as_quote(fenced: re.Match[str]) -> str:
+    of_json, body = fenced.groups()
+    if of_json or "{" in body:
+        return fenced.group()
+    return "\n" + "\n".join(f"> {line}" for line in body.splitlines() if line.strip()) + "\n"
 
 
 def _normalised(text: str) -> str:
@@ -140,6 +161,14 @@ class _Reader(SpeechReader):
         return (_Reader, (self.cues,))
 
     def _of_line(self, line: Line, before: list[Line], after: list[Line]) -> list[Claim]:
+        if remarks.is_of_policy(line):
+            return []
+        if any(map(remarks.is_of_policy, after[:2])):  # "The Nova 1 is recalled. … refuse, …"
+            return [c for c in self._of_own(line, before, []) if c.act != "deny"]
+        return self._of_own(line, before, after)
+
+    def _of_own(self, line: Line, before: list[Line], after: list[Line]) -> list[Claim]:
+        """The claims of a sentence that is not read out of the policy."""
         remarks.settle_overlaps(line)
         claims = super()._of_line(line, before, after)
         if remarks.is_told_how(line, before):

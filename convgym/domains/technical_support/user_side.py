@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgym.domains.technical_support import cells, records
+from convgym.domains.technical_support.customer import mistaken_for
 from convgym.domains.technical_support.dialogue import (
     CHECK_NAMES,
     SAW,
@@ -131,10 +132,15 @@ class SupportSide:
     def truthful(
         self, episode: Episode, own: SupportRecord, known: NDArray[np.int8]
     ) -> NDArray[np.int8]:
-        """What was looked at and is still so; a word on a step only while one is asked for."""
+        """What was looked at and is still so; a word on a step only while one is asked for.
+
+        Who looks may see wrong: what this customer takes the thing for is no lie either.
+        """
         for act, (look, value) in SAW.items():
             looked = own.seen >> look & 1
-            known[act] = bool(looked and records.shown(episode, look) == value)
+            known[act] = bool(looked) and value in (
+                records.shown(episode, look), mistaken_for(episode, look)
+            )  # fmt: skip
         if episode.desk.step < 0:
             known[[*_STEP_ACTS]] = 0
         return known

@@ -18,7 +18,14 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 
-from convgym.domains.technical_support.dialogue import CHECK_NAMES, SEEN, STEP_NAMES, U, seen_name
+from convgym.domains.technical_support.dialogue import (
+    CHECK_NAMES,
+    SAW,
+    SEEN,
+    STEP_NAMES,
+    U,
+    seen_name,
+)
 from convgym.domains.technical_support.physics import CHECKS_OF, VALUES_OF
 from convgym.domains.technical_support.sights import LEFT, PACKAGE, cues, plain, seen, short_answers
 from convgym.domains.technical_support.tasks import Task
@@ -31,7 +38,7 @@ from convgym.domains.technical_support.vocabulary import (
 )
 from convgym.domains.technical_support.world import ROOMS, world
 from convgym.language.phrases import packaged, read_tables
-from convgym.language.tagging import ActTagger
+from convgym.language.tagging import ActTagger, off_topic
 from convgym.language.understanding import Lexicon
 
 NOTHING = "nothing in it that this desk understands"
@@ -77,7 +84,7 @@ def user_tagger(part: str = "all") -> ActTagger:
 
     `part` says to which wordings: `train` leaves those out that are kept for measuring.
     """
-    nothing = read_tables(packaged(PACKAGE, "user_background.toml"))["background"]
+    nothing = off_topic(PACKAGE)
     tables = cues()["ideas"]
     examples: list[tuple[str, Collection[str]]] = [*user_examples(part)]
     examples += [(text, ()) for text in nothing]
@@ -97,16 +104,20 @@ def user_examples(part: str) -> list[tuple[str, frozenset[str]]]:
     """
     examples = []
     for name in ("user_phrases.toml", "user_turns.toml"):
-        for found, table in read_tables(packaged(PACKAGE, name)).items():
-            if part in (found, "all"):
-                for acts, by_register in table.items():
-                    done = frozenset(acts.split("+"))
-                    wordings = [text for texts in by_register.values() for text in texts]
-                    examples += [
-                        (_with_thing(text, acts, number), done)
-                        for number, text in enumerate(wordings)
-                    ]
+        for acts, by_register in _tables(name, part):
+            done = frozenset(acts.split("+"))
+            wordings = [text for texts in by_register.values() for text in texts]
+            examples += [
+                (_with_thing(text, acts, number), done) for number, text in enumerate(wordings)
+            ]
     return examples
+
+
+def _tables(name: str, part: str = "all") -> Iterator[tuple[str, dict[str, list[str]]]]:
+    """Acts and their wordings by register, of one part or of all."""
+    for found, table in read_tables(packaged(PACKAGE, name)).items():
+        if part in (found, "all"):
+            yield from table.items()
 
 
 def _with_thing(text: str, act: str, number: int) -> str:
@@ -149,6 +160,9 @@ def understand(text: str, task: Task, asked: Sequence[str] = ()) -> tuple[tuple[
     text = text[:MOST_CHARACTERS]
     if not text.strip():
         return (), ""
+    own = _own_wording(plain(text), task, asked)
+    if own:
+        return own, ""
     tagger = user_tagger()
     sentences = tagger.sentences(text)
     told: dict[int, list[str]] = {}
@@ -163,7 +177,9 @@ def understand(text: str, task: Task, asked: Sequence[str] = ()) -> tuple[tuple[
         short = short_answers().get(plain(sentence), "")
         for act in () if sentence.rstrip().endswith("?") else seen(sentence, task, asked, short):
             (acts if act in U else problems).append(act)
-        if not short:
+        own = () if acts or short else _own_wording(plain(sentence), task, asked)
+        acts += own
+        if not short and not own:
             acts += _rest(tagger, sentence, told.get(number, ()), task, asked, acts)
         found += acts or ([short] if short else [])
     acts_found = tuple(dict.fromkeys(found))
@@ -171,6 +187,46 @@ def understand(text: str, task: Task, asked: Sequence[str] = ()) -> tuple[tuple[
         return (), NOTHING
     return acts_found, "; ".join(dict.fromkeys(problems))
 
+
+# -- the desk's own wordings -----------------------------------------------------------------------
+
+
+@cache
+def _own_wordings() -> dict[str, tuple[str, ...]]:
+    """Acts that each wording of the customer stands for, by its plain words; no values in it."""
+    found: dict[str, list[str]] = {}
+    for acts, by_register in _tables("user_phrases.toml"):
+        things = _names_of_things().get(acts, ())
+        for text in (text for texts in by_register.values() for text in texts):
+            named = "{thing}" in text
+            if not named and "{" in text:
+                continue
+            for thing in things if named else ("",):
+                found.setdefault(plain(text.replace("{thing}", thing)), []).append(acts)
+    return {words: tuple(dict.fromkeys(acts)) for words, acts in found.items() if words}
+
+
+def _own_wording(words: str, task: Task, asked: Sequence[str]) -> tuple[str, ...]:
+    """The one act that these plain words are a wording of, in this situation, if there is one."""
+    fitting = [act for act in _own_wordings().get(words, ()) if _fits(act, task, asked)]
+    return tuple(fitting) if len(fitting) == 1 else ()
+
+
+def _fits(act: str, task: Task, asked: Sequence[str]) -> bool:
+    if act.startswith("request_"):
+        return not asked and act == f"request_{VALUE_NAMES[task.symptom]}"
+    if act in ("did_it", "not_done"):
+        return bool(_steps(asked))
+    if act in ("affirm", "negate"):  # to a check they say what is seen
+        return not asked or asked[-1] not in CHECK_NAMES
+    if U[act] not in SAW:
+        return True
+    look, value = SAW[U[act]]
+    last = next((name for name in reversed(asked) if name in CHECK_NAMES), "")
+    return CHECKS[look].name == last and value in VALUES_OF[task.kind][look]
+
+
+# -- what the tagger is asked ----------------------------------------------------------------------
 
 _ANSWERS = ("affirm", "negate", "acknowledge", "dont_know", "no_luck", "cannot_tell", "ask_back")
 """What the tagger may take a sentence for that says what was seen."""
