@@ -29,7 +29,7 @@ from convgym.domains.sales.view import rough_budget
 from convgym.domains.sales.vocabulary import SAID, U
 from convgym.domains.sales.world import CATEGORIES, FEATURES, FEATURES_EACH, RIVALS
 from convgym.language.phrases import packaged, read_tables
-from convgym.language.tagging import ActTagger
+from convgym.language.tagging import ActTagger, off_topic
 from convgym.language.understanding import Lexicon
 
 NOTHING = "nothing in it that this shop understands"
@@ -140,7 +140,7 @@ def user_tagger(part: str = "all") -> ActTagger:
 
     `part` says to which wordings: `train` leaves those out that are kept for measuring.
     """
-    nothing = read_tables(packaged(PACKAGE, "user_background.toml"))["background"]
+    nothing = off_topic(PACKAGE)
     cues = read_tables(packaged(PACKAGE, "user_cues.toml"))
     examples: list[tuple[str, Collection[str]]] = [
         (_one_kind(text), done) for text, done in user_examples(part)
