@@ -1,20 +1,24 @@
 """Sales conversations that come to a point in acts, and go on there in words."""
 
 import dataclasses
+import json
 import re
 from functools import cache
+from pathlib import Path
 
 from sales_driven import DESK, act_of, begin
 from sales_seller import BUYER, PATIENT
 
 from convgym.domains.sales import cells
 from convgym.domains.sales.descriptions import features_placed
-from convgym.domains.sales.understanding import read_speech
+from convgym.domains.sales.labels import is_label, labels
 from convgym.domains.sales.user_understanding import understand_user
-from convgym.domains.sales.vocabulary import ACTIONS, HEARD_AS, U
+from convgym.domains.sales.vocabulary import ACTIONS, HEARD_AS, SAID, U
 from convgym.domains.sales.world import CATEGORIES, FEATURES, FEATURES_EACH, NAMES, RIVALS
+from convgym.evaluation.labelled import Reading
 from convgym.policies.sales import OraclePolicy
 
+DATA = Path(__file__).parent / "data"
 EVERY_PRODUCT = tuple(name for names in NAMES for name in names)
 USES = tuple(use for features in FEATURES for _, use in features)
 
@@ -31,6 +35,11 @@ PLACES = {
     "addon": "offer_addon",
     "answer": "answer_delivery",
 }
+
+
+def rows(name):
+    """The rows of a file of JSON lines under tests/data."""
+    return [json.loads(line) for line in (DATA / name).read_text("utf-8").splitlines()]
 
 
 def before(task, start, steps=60):
@@ -149,7 +158,7 @@ def weighty(episode, said=()):
     return {name for name, holds in counted.items() if holds}
 
 
-# -- buyers of labelled messages -------------------------------------------------------------------
+# -- labelled replies and messages -----------------------------------------------------------------
 
 _SUM = re.compile(r"[$€£] ?(\d[\d,]*)(?:\.(\d\d))?|\b(\d[\d,]*) (?:dollars|bucks)\b")
 _SHARE = re.compile(r"\b(\d{1,2})(?:\.(\d))? ?(?:%|percent\b|per cent\b)")
@@ -195,17 +204,11 @@ def acts_heard(row):
     return {HEARD_AS[number] for number in numbers}
 
 
-# -- labels of replies -----------------------------------------------------------------------------
+def replies(name):
+    """The agent's replies of a labelled file, as they are read."""
+    return Reading.of(DATA / name, lambda row: labels(row["text"]), is_label)
 
-UNLABELLED = ("chat", "jargon", "inform(addon_price", "inform(saving")
-"""What labels leave out: pastime, and figures that only belong to another claim."""
 
-
-def reply_labels(text):
-    """The labels of what is read of an agent's reply."""
-    labels = set()
-    for claim in read_speech(text):
-        label = str(claim._replace(value="") if claim.act == "offer" else claim)
-        if not label.startswith(UNLABELLED):
-            labels.add(label)
-    return labels
+def messages(name, read=acts_heard):
+    """The buyer's messages of a labelled file, as `read` reads them."""
+    return Reading.of(DATA / name, read, SAID.__contains__)

@@ -1,16 +1,16 @@
-"""How labelled texts of technical support are scored, and the moments at which a trick is tried.
+"""How labelled texts of technical support are read, and the moments at which a trick is tried.
 
-    rows of tests/data ─► read ─► hits, wrong, missed by act ─► exact share, macro-F1, abstention
+    rows of tests/data ─► read in their situation ─► Reading: exact share, macro-F1, abstention
 
     the oracle's conversations ─► stopped before an act that weighs ─► say a trick there instead
 """
 
-from collections import Counter
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from support_driven import ABLE, DESK, Certain, act_of, begin, said
-from support_words import filled, rows, task_of
+from support_words import filled, task_of
 
 from convgym.domains.technical_support.dialogue import (
     ACTIONS,
@@ -19,8 +19,8 @@ from convgym.domains.technical_support.dialogue import (
     STEP_NAMES,
     USER_ACTS,
 )
+from convgym.domains.technical_support.labels import is_label, labels
 from convgym.domains.technical_support.physics import CHECKS_OF, VALUES_OF
-from convgym.domains.technical_support.understanding import labels
 from convgym.domains.technical_support.user_understanding import understand
 from convgym.domains.technical_support.view import slot_and_value
 from convgym.domains.technical_support.vocabulary import (
@@ -32,73 +32,38 @@ from convgym.domains.technical_support.vocabulary import (
 )
 from convgym.domains.technical_support.wording import PACKAGE
 from convgym.engine import acts
+from convgym.evaluation.labelled import Reading
 from convgym.language.phrases import packaged, read_tables
 from convgym.policies.technical_support import OraclePolicy
 
+DATA = Path(__file__).parent / "data"
 ENOUGH = 8
 """Examples that an act needs to count in the macro average."""
 
 # -- labelled texts --------------------------------------------------------------------------------
 
 
-class Row(NamedTuple):
-    """The labels that a text should bear and those that were read."""
-
-    wanted: frozenset
-    read: frozenset
-
-
-class Scores(NamedTuple):
-    """Shares in [0, 1]; `f1` by act, of those with enough examples only."""
-
-    exact: float
-    macro_f1: float
-    abstained: float
-    f1: dict
-
-
-def act_of_label(label):
-    """`check(power_light)` and `see_power_light_red` are of the acts `check` and `see`."""
+def act_of_message(label):
+    """`see_power_light_red` is of the act `see`; `request_slow` and `inform_pin` are alike."""
     for family in ("see", "request", "inform"):
         if label.startswith(f"{family}_"):
             return family
-    return label.partition("(")[0]
-
-
-def scores_of(found, enough=ENOUGH, key=act_of_label):
-    """Scores of rows; a label counts as read only if all of it is right, slot and value."""
-    hits, wrong, missed = Counter(), Counter(), Counter()
-    for row in found:
-        hits.update(map(key, row.wanted & row.read))
-        wrong.update(map(key, row.read - row.wanted))
-        missed.update(map(key, row.wanted - row.read))
-    f1 = {
-        act: 2 * hits[act] / (2 * hits[act] + wrong[act] + missed[act])
-        for act in sorted(hits | missed)
-        if hits[act] + missed[act] >= enough
-    }
-    meant = [row for row in found if row.wanted]
-    return Scores(
-        exact=sum(row.wanted == row.read for row in found) / len(found),
-        macro_f1=sum(f1.values()) / len(f1),
-        abstained=sum(not row.read for row in meant) / len(meant),
-        f1=f1,
-    )
+    return label
 
 
 def replies(name):
     """The agent's replies of a labelled file, as they are read."""
-    return [Row(frozenset(row["acts"]), labels(row["text"])) for row in rows(name)]
+    return Reading.of(DATA / name, lambda row: labels(row["text"]), is_label)
 
 
-def messages(name):
+def messages(name, key=act_of_message):
     """The customer's messages of a labelled file, as they are read in their situation."""
-    found = []
-    for row in rows(name):
+
+    def read(row):
         task = task_of(row["kind"], row["symptom"])
-        names, _ = understand(filled(row["text"], task), task, tuple(row["asked"]))
-        found.append(Row(frozenset(row["acts"]), frozenset(names)))
-    return found
+        return understand(filled(row["text"], task), task, tuple(row["asked"]))[0]
+
+    return Reading.of(DATA / name, read, USER_ACTS.__contains__, key=key)
 
 
 def user_wordings(part):

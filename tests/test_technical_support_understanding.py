@@ -8,22 +8,23 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support_driven import DESK
 from support_labels import (
-    Row,
-    act_of_label,
+    ENOUGH,
+    act_of_message,
     messages,
     moments,
     replies,
-    scores_of,
     user_wordings,
 )
 from support_words import rows, spoken_by_agents, task_of
 
 from convgym.domains.technical_support.dialogue import USER_ACTS
-from convgym.domains.technical_support.understanding import labels, shown_as_quotes
+from convgym.domains.technical_support.labels import is_label, labels
+from convgym.domains.technical_support.understanding import shown_as_quotes
 from convgym.domains.technical_support.user_understanding import understand
 from convgym.domains.technical_support.vocabulary import KINDS
 from convgym.domains.technical_support.wording import agent_banks
 from convgym.envs.technical_support import TechnicalSupportEnv
+from convgym.evaluation.labelled import act_of
 from convgym.evaluation.rollout import play
 from convgym.policies.rendered import RenderedPolicy
 from convgym.policies.technical_support import NULL_POLICIES, OraclePolicy, PlannerPolicy
@@ -31,21 +32,6 @@ from convgym.spaces import sanitize
 
 LONGEST_REPLY = 4096
 WEIGHTY = ("instruct", "confirm", "inform", "deny", "offer", "promise", "done")
-
-
-# -- scores ----------------------------------------------------------------------------------------
-
-
-def test_scores_are_those_worked_by_hand():
-    check, step = frozenset(["check(screen)"]), frozenset(["instruct(restart)"])
-    found = [Row(check, check)] * 8 + [Row(step, frozenset())] * 2 + [Row(step, step)] * 6
-    found += [Row(frozenset(), frozenset()), Row(frozenset(["close"]), check)]
-    scores = scores_of(found)
-    assert scores.exact == 15 / 18 and scores.abstained == 2 / 17
-    # check: 8 hits, 1 wrong; instruct: 6 hits, 2 missed; close has too few examples.
-    assert scores.f1 == {"check": 16 / 17, "instruct": 12 / 14}
-    assert scores.macro_f1 == (16 / 17 + 12 / 14) / 2
-    assert act_of_label("see_power_light_red") == "see" and act_of_label("bye") == "bye"
 
 
 # -- labelled replies ------------------------------------------------------------------------------
@@ -59,25 +45,34 @@ def test_scores_are_those_worked_by_hand():
     ],
 )
 def test_labelled_replies_are_read(name, exact, macro_f1, abstained):
-    found = replies(name)
-    scores = scores_of(found)
-    assert len(found) >= 160 and len(scores.f1) >= 8
-    assert scores.exact >= exact and scores.macro_f1 >= macro_f1, scores
-    assert scores.abstained <= abstained, scores
+    reading = replies(name)
+    assert len(reading.rows) >= 160 and len(reading.acts(ENOUGH)) >= 8
+    summary = reading.summary(ENOUGH)
+    assert reading.exact.value >= exact and reading.macro_f1(ENOUGH) >= macro_f1, summary
+    assert reading.abstained.value <= abstained, summary
 
 
 def test_no_label_of_a_file_is_a_name_that_the_understanding_does_not_know():
     known = {label for part in agent_banks() for _, label, _ in spoken_by_agents(part)}
     known |= {f"{label[:-1]}, technical)" for label in known if label.endswith(")")}
-    ours = {act_of_label(label) for label in known} | {"wait", "who", "promise", "done"}
+    ours = {act_of(label) for label in known} | {"wait", "who", "promise", "done"}
     for name in ("tuning", "held_out"):
         for row in rows(f"replies_technical_support_{name}.jsonl"):
             for label in row["acts"]:
-                act = act_of_label(label)
+                act = act_of(label)
                 assert act in ours
                 assert act not in ("check", "instruct", "deny", "offer", "confirm") or (
                     label in known
                 ), label
+
+
+def test_every_label_of_the_desks_own_wordings_is_a_label():
+    for part in agent_banks():
+        for _, label, text in spoken_by_agents(part):
+            assert is_label(label), label
+            assert all(map(is_label, labels(text))), text
+    for name in ("check(power)", "inform(limit_fee=)", "inform(line_test=red)", "done(restart)"):
+        assert not is_label(name)
 
 
 def test_every_wording_of_the_desk_is_read_as_what_it_is():
@@ -101,16 +96,22 @@ def test_every_wording_of_the_desk_is_read_as_what_it_is():
     ],
 )
 def test_labelled_messages_of_customers_are_read(name, exact, macro_f1, abstained):
-    scores = scores_of(messages(f"customer_messages_technical_support_{name}.jsonl"))
-    assert scores.exact >= exact and scores.macro_f1 >= macro_f1, scores
-    assert scores.abstained <= abstained, scores
+    reading = messages(f"customer_messages_technical_support_{name}.jsonl")
+    summary = reading.summary(ENOUGH)
+    assert reading.acts(ENOUGH)
+    assert reading.exact.value >= exact and reading.macro_f1(ENOUGH) >= macro_f1, summary
+    assert reading.abstained.value <= abstained, summary
 
 
 @pytest.mark.parametrize("name", ["development", "held_out"])
 def test_messages_are_read_in_all_acts_alike(name):
     """Over every act that is there, rare ones too: most have one or two examples."""
-    found = messages(f"customer_messages_technical_support_{name}.jsonl")
-    assert scores_of(found, enough=1, key=str).macro_f1 >= 0.90
+    reading = messages(f"customer_messages_technical_support_{name}.jsonl", key=str)
+    assert reading.macro_f1(1) >= 0.90
+
+
+def test_messages_are_scored_by_families_of_acts():
+    assert act_of_message("see_power_light_red") == "see" and act_of_message("bye") == "bye"
 
 
 # -- tricks ----------------------------------------------------------------------------------------

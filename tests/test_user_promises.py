@@ -111,10 +111,7 @@ def test_the_search_would_notice_a_view_that_knows_too_much(monkeypatch, where, 
 
 @pytest.mark.parametrize("file", ["replies_held_out.jsonl", "replies_third_author.jsonl"])
 def test_replies_nobody_tuned_on_are_understood(file):
-    evaluation = script("eval_understanding")
-    rows = evaluation.labelled(DATA / file)
-    assert len(rows) > 200
-    scored, _ = evaluation.macro_f1(evaluation.scores(rows))
-    assert scored >= 0.90
-    silent, meant = evaluation.abstained_share(rows)
-    assert silent <= 0.10 * meant
+    reading = script("eval_understanding").labelled(DATA / file)
+    assert len(reading.rows) > 200
+    assert reading.macro_f1() >= 0.90
+    assert reading.abstained.value <= 0.10

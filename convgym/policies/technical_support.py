@@ -64,6 +64,8 @@ _REFLEXES = {
     "storage_full": "free_storage",
 }
 """What the keyword agent has done when it hears this."""
+_CABLES = ("replug_power", "replug_cable")
+"""Before these it has the device unplugged, whatever the rules say."""
 _GLANCES = tuple(dict.fromkeys(LOOK[name.rpartition("_")[0]] for name in _REFLEXES))
 
 
@@ -125,7 +127,8 @@ class KeywordPolicy(SupportScript):
             return "get_area_status"
         for shows, step in _REFLEXES.items():
             if see.fresh(f"sees_{shows}"):
-                return f"do_{step}"
+                careful = step in _CABLES and not see("told_unplug_first")
+                return "inform_unplug_first" if careful else f"do_{step}"
         return self._look(see) if see("age_restart") else "do_restart"
 
     @staticmethod

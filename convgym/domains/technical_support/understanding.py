@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Protocol
 
 from convgym.domains.technical_support import remarks
 from convgym.domains.technical_support.remarks import PACKAGE, UNNAMED
@@ -26,7 +26,8 @@ from convgym.language.spans import Spans
 from convgym.language.speech import MOST_CHARACTERS, Claim, SpeechReader, _common
 
 __all__ = [
-    "HARMLESS", "UNLABELLED", "Claim", "labels", "own_reranker", "read_speech", "shown_as_quotes",
+    "HARMLESS", "TECHNICAL", "UNLABELLED", "Claim", "Reranker", "own_reranker", "read_speech",
+    "shown_as_quotes",
 ]  # fmt: skip
 
 TECHNICAL = "technical"
@@ -74,21 +75,6 @@ def own_reranker() -> NearestLabel:
             if len(meant) == 1:
                 examples.append((phrase, meant.pop()))
     return NearestLabel(examples, allowed=HARMLESS)
-
-
-def labels(text: str, reranker: Any = None) -> frozenset[str]:
-    """The labels of a reply as labelled replies write them."""
-    return frozenset(
-        _label(claim) for claim in read_speech(text, reranker) if claim.act not in UNLABELLED
-    )
-
-
-def _label(claim: Claim) -> str:
-    if claim.value == TECHNICAL:
-        return f"{claim.act}({claim.slot}, {TECHNICAL})"
-    if claim.act == "inform" and claim.slot in UNNAMED:
-        return f"inform({claim.slot})"
-    return "explain" if claim.act == "locate" else str(claim)
 
 
 # -- before it is read -----------------------------------------------------------------------------
