@@ -44,7 +44,9 @@ def test_a_file_its_text_and_its_table_say_the_same():
     ("text", "complaint"),
     [
         ("[aks]\na = ['b']", r"no section \[aks\] .* did you mean 'ask'"),
-        ("[ask]\ncard = 3", r"\[ask\] card must be a list of phrases; got 3"),
+        ("[ask]\ncard = 3", r"\[ask\] card must be a list of texts; got 3"),
+        ("[deny.x]\nof = 3", r"\[deny.x\] of must be a list of texts; got 3"),
+        ("[object]\nid = 3", r"id must be a list of texts; got 3"),
         ("[ask]\nmore = ['b']", r"\[ask\] more is there in every domain"),
         ("[ask]\ncard = ['what?!']", r"\[ask\] card: 'what\?!' is no phrase"),
         ("[ask]\ncard = ['a .. ']", r"is no phrase"),

@@ -254,18 +254,18 @@ def _keyed(table: Mapping[str, Any], where: str, allowed: tuple[str, ...]) -> di
                 raise InvalidConfiguration(f"{where} bare must be true or false; got {phrases!r}.")
             found["bare"] = phrases
         elif key == "of":
-            found["of"] = (phrases,) if isinstance(phrases, str) else tuple(phrases)
+            found["of"] = _listed(phrases, f"{where} of")
         else:
             found[key] = _phrases(phrases, f"{where} {key}")
     return found
 
 
 def _patterns(patterns: Any) -> tuple[str, ...]:
-    found = (patterns,) if isinstance(patterns, str) else tuple(patterns)
+    found = _listed(patterns, "[object] id")
     for pattern in found:
         try:
             re.compile(pattern)
-        except (re.error, TypeError) as error:
+        except re.error as error:
             raise InvalidConfiguration(
                 f"[object] id {pattern!r} is no regular expression: {error}."
             ) from None
@@ -273,11 +273,16 @@ def _patterns(patterns: Any) -> tuple[str, ...]:
 
 
 def _phrases(phrases: Any, where: str) -> tuple[str, ...]:
-    if isinstance(phrases, str):
-        phrases = (phrases,)
-    if not isinstance(phrases, list | tuple) or not all(isinstance(p, str) for p in phrases):
-        raise InvalidConfiguration(f"{where} must be a list of phrases; got {phrases!r}.")
-    return tuple(_phrase(phrase, where) for phrase in phrases)
+    return tuple(_phrase(phrase, where) for phrase in _listed(phrases, where))
+
+
+def _listed(texts: Any, where: str) -> tuple[str, ...]:
+    """One text or a list of them."""
+    if isinstance(texts, str):
+        texts = (texts,)
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        raise InvalidConfiguration(f"{where} must be a list of texts; got {texts!r}.")
+    return tuple(texts)
 
 
 def _phrase(phrase: str, where: str) -> str:
