@@ -70,7 +70,7 @@ def sanitize(text: str, max_length: int) -> str:
     """
     if not isinstance(text, str):
         raise InvalidAction(
-            f"a message must be a str, but a {type(text).__name__} came; pass the text itself."
+            f"a message must be a str, but {type(text).__name__} came; pass the text itself."
         )
     if max_length < 0:
         raise InvalidConfiguration(f"max_length is {max_length}; it must be 0 or more.")

@@ -21,6 +21,7 @@ import numpy as np
 import convgym  # noqa: F401  registers the environments
 from convgym.domains.customer_service import understanding
 from convgym.engine.keys import child
+from convgym.envs.registration import ENVIRONMENTS
 from convgym.evaluation.rollout import play
 from convgym.language import speech
 from convgym.policies.rendered import RenderedPolicy
@@ -89,7 +90,7 @@ def cartpole(seconds: float) -> float:
 def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env", default=ENVIRONMENT)
+    parser.add_argument("--env", default=ENVIRONMENT, choices=tuple(ENVIRONMENTS))
     parser.add_argument("--seconds", type=float, default=3.0, help="for CartPole")
     parser.add_argument("--episodes", type=int, default=400, help="of each mode")
     options = parser.parse_args()

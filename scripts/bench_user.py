@@ -20,6 +20,7 @@ from bench_env import ENVIRONMENT, cartpole, scripted
 
 from convgym.engine.acts import Heard, UserTurn
 from convgym.engine.episode import Episode
+from convgym.envs.registration import ENVIRONMENTS
 from convgym.language.style import Style
 from convgym.language.voice import RETRIEVAL, TEMPLATE
 from convgym.users.persona import own_style
@@ -79,7 +80,7 @@ def rate(env: gym.Env[Any, Any], seen: Sequence[Situation], source: str, typos: 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env", default=ENVIRONMENT)
+    parser.add_argument("--env", default=ENVIRONMENT, choices=tuple(ENVIRONMENTS))
     parser.add_argument("--episodes", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=3, help="the best of so many counts")
     options = parser.parse_args()

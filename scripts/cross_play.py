@@ -1,7 +1,7 @@
 """Every agent against every user: success with 95 % intervals, as Markdown.
 
     python scripts/cross_play.py [--id ConvGym/CustomerService-v0] [--episodes 200]
-                                 [--split test] [--seed 0] [--json FILE]
+                                 [--split test] [--seed 0] [--folder FOLDER] [--json FILE]
 
 All agents meet the same tasks and the same personas with each user; the users are policies of
 `user_0` in the two-sided environment, the first one the simulated user itself. A second table says
@@ -14,11 +14,13 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from convgym.engine.keys import child
+from convgym.errors import ConvGymError
 from convgym.evaluation.intervals import mean_interval, wilson
 from convgym.multi_agent import (
     AGENT,
@@ -155,14 +157,19 @@ def main() -> None:
     """Print the matrix."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--id", choices=tuple(SIDES), default=next(iter(SIDES)))
-    parser.add_argument("--episodes", type=int, default=200)
+    parser.add_argument("--episodes", type=int, default=200, help="of each pair")
     parser.add_argument("--split", default="test")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", help="of ConvGym/OwnDomain-v0")
     parser.add_argument("--json", help="write successes and turns to this file as well")
     arguments = parser.parse_args()
     folder = {"folder": arguments.folder} if arguments.folder else {}
-    cells = matrix(arguments.id, arguments.episodes, arguments.split, arguments.seed, **folder)
+    if arguments.episodes < 1:
+        parser.error(f"--episodes {arguments.episodes}: it must be 1 or more")
+    try:
+        cells = matrix(arguments.id, arguments.episodes, arguments.split, arguments.seed, **folder)
+    except ConvGymError as error:
+        sys.exit(f"cross_play: {error}")
     print(markdown(cells, arguments.episodes))
     if arguments.json:
         found = {

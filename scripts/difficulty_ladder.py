@@ -18,6 +18,7 @@ from typing import Any
 import gymnasium as gym
 
 import convgym  # noqa: F401  registers the environments
+from convgym.envs.registration import ENVIRONMENTS
 from convgym.evaluation.evaluate import Evaluation, evaluate
 from convgym.policies.roster import ladder
 from convgym.users.persona import BUILT_IN
@@ -56,7 +57,7 @@ def _row(title: str, scores: Mapping[str, Evaluation]) -> str:
 def main() -> int:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env", default=ENVIRONMENT)
+    parser.add_argument("--env", default=ENVIRONMENT, choices=tuple(ENVIRONMENTS))
     parser.add_argument("--episodes", type=int, default=400)
     parser.add_argument("--split", default="test")
     parser.add_argument("--seed", type=int, default=0)

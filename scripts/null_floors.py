@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import gymnasium
 
 import convgym  # noqa: F401  registers the environments
+from convgym.envs.registration import ENVIRONMENTS
 from convgym.evaluation.evaluate import evaluate
 from convgym.evaluation.intervals import wilson
 from convgym.policies.policy import ActPolicy
@@ -87,7 +88,7 @@ def names(environment: str = ENVIRONMENT) -> tuple[str, ...]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env", default=ENVIRONMENT)
+    parser.add_argument("--env", default=ENVIRONMENT, choices=tuple(ENVIRONMENTS))
     parser.add_argument("--episodes", type=int, default=1000)
     parser.add_argument("--split", default="test")
     parser.add_argument("--seed", type=int, default=0)

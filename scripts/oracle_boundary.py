@@ -27,6 +27,7 @@ import numpy as np
 
 import convgym  # noqa: F401  registers the environments
 from convgym.engine.keys import child as child_key
+from convgym.envs.registration import ENVIRONMENTS
 from convgym.evaluation.intervals import wilson
 from convgym.policies.roster import ladder
 
@@ -92,7 +93,7 @@ def play_across(
 def main() -> None:
     """Print the oracle's success with its interval."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env", default=ENVIRONMENT)
+    parser.add_argument("--env", default=ENVIRONMENT, choices=tuple(ENVIRONMENTS))
     parser.add_argument("--episodes", type=int, default=1000)
     parser.add_argument("--split", default="test")
     parser.add_argument("--seed", type=int, default=0)

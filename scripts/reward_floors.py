@@ -20,6 +20,7 @@ import gymnasium
 
 import convgym  # noqa: F401  registers the environments
 from convgym.engine.keys import child
+from convgym.envs.registration import ENVIRONMENTS
 from convgym.evaluation.intervals import wilson
 from convgym.evaluation.rollout import play
 from convgym.policies.policy import ActPolicy, Policy
@@ -102,7 +103,7 @@ def floor(reward: Reward, found: list[Outcome]) -> tuple[float, float]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env", default=ENVIRONMENT)
+    parser.add_argument("--env", default=ENVIRONMENT, choices=tuple(ENVIRONMENTS))
     parser.add_argument("--tasks", type=int, default=500)
     parser.add_argument("--split", default="test")
     parser.add_argument("--seed", type=int, default=0)

@@ -25,6 +25,7 @@ import gymnasium as gym
 import convgym  # noqa: F401  registers the environments
 from convgym.domains.catalogue import domain_called
 from convgym.engine.keys import below, child, draw
+from convgym.envs.registration import ENVIRONMENTS
 from convgym.policies.rendered import RenderedPolicy
 from convgym.policies.roster import ladder
 
@@ -147,7 +148,7 @@ def search(episodes: int, seed: int = 0, environment: str = ENVIRONMENT) -> Coun
 def main() -> int:
     """Search and report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env", default=ENVIRONMENT)
+    parser.add_argument("--env", default=ENVIRONMENT, choices=tuple(ENVIRONMENTS))
     parser.add_argument("--episodes", type=int, default=20_000)
     arguments = parser.parse_args()
     found = search(arguments.episodes, environment=arguments.env)

@@ -320,3 +320,43 @@ def test_the_command_refuses_in_one_sentence(command, policy, capsys):
     assert command([policy, "--env", ID, "--keywords", "{}"]) == 2
     told = capsys.readouterr().err
     assert told.startswith("evaluate_policy: ") and told.count("\n") == 1
+
+
+FEW = ["--tasks", "3", "--users", "2", "--agents", "1", "--personas", "none", "--summary"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "given"),
+    [
+        ("planner", ["--env", "ConvGym/Sales-v0"]),
+        ("oracle", ["--env", "ConvGym/TechnicalSupport-v0"]),
+        ("keyword", ["--env", "ConvGym/OwnDomain-v0", "--keywords", "FOLDER"]),
+        ("convgym.policies.sales:PlannerPolicy", ["--env", "ConvGym/Sales-v0"]),
+    ],
+)
+def test_the_command_knows_the_scripted_agents_by_name(command, policy, given, capsys):
+    folder = json.dumps({"folder": str(ROOT / "tests/data/library_domain")})
+    assert command([policy, *(folder if one == "FOLDER" else one for one in given), *FEW]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith(f"{policy.rpartition(':')[2].replace('PlannerPolicy', 'planner')} in ")
+    assert given[1] in told
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (["nobody"], "no scripted agent is called 'nobody'; there are random, keyword"),
+        (["planner", "--env", "ConvGym/Nowhere-v0"], "'ConvGym/Nowhere-v0' cannot be made"),
+        (["planner", "--env", "ConvGym/Scenarios-v0"], "has no scripted agents"),
+        (["planner", "--keywords", '{"folder": "x"}'], "unexpected keyword argument 'folder'"),
+        (["planner", "--keywords", '{"observation": "message"}'], "act numbers by features"),
+        (
+            ["convgym.policies.scripted:PlannerPolicy", "--env", "ConvGym/Sales-v0"],
+            "belongs to another domain: it reads",
+        ),
+    ],
+)
+def test_the_command_says_what_does_not_go_together(command, given, sentence, capsys):
+    assert command([*given, *FEW]) == 2
+    told = capsys.readouterr().err
+    assert sentence in told and told.startswith("evaluate_policy: ") and told.count("\n") == 1

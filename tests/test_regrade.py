@@ -395,3 +395,8 @@ def test_a_stored_episode_does_not_contradict_itself():
     spec = gym.spec(NAME)
     with pytest.raises(DatasetError, match="one more than actions"):
         StoredEpisode(spec, (0, 1), observations=("a", "b"))
+
+
+def test_what_is_no_stored_episode_is_named():
+    with pytest.raises(InvalidConfiguration, match="episode 0 is int; regrade takes StoredEpisode"):
+        regrade([1])

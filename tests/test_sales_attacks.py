@@ -1,10 +1,16 @@
-"""Sales won without the work: each way was tried, and is shut."""
+"""Sales won without the work, or lost by words that were not said: each way is shut."""
+
+import re
 
 import pytest
 from sales_driven import ACTIONS, DESK, Score
 from sales_seller import at, broken, do, sale
 
 from convgym.domains.sales import rules
+from convgym.domains.sales.descriptions import PACKAGE
+from convgym.domains.sales.labels import labels
+from convgym.domains.sales.plain_words import PRODUCTS
+from convgym.language.phrases import packaged, read_tables
 from convgym.policies.null import OpenLoopPolicy
 from convgym.policies.sales import BY_THE_BOOK, OraclePolicy
 
@@ -87,3 +93,104 @@ def test_selling_the_first_product_at_its_list_price_wins_what_such_buyers_are()
     )  # fmt: skip
     score = Score(OpenLoopPolicy("list price", script, ACTIONS), "test", 400)
     assert score.success < 0.2 and score.mean_graded < 0.3
+
+
+# -- what was not said -----------------------------------------------------------------------------
+
+FILLED = {
+    "feature": "touchscreen", "needs": "touchscreen and matte display", "price": "$950.50",
+    "total": "$1,901", "pieces": "2 pieces", "discount": "5%", "addon": "floor mat",
+    "addon_price": "$49", "days": "3 working days", "order": "S15012", "rival": "Kastell Direct",
+}  # fmt: skip
+"""Values of placeholders, but for the product's name."""
+
+
+def named_by_agents():
+    """Wordings of the agent that name a product."""
+    tables = read_tables(packaged(PACKAGE, "agent_phrases.toml"))
+    texts = [text for by_act in tables.values() for them in by_act.values() for text in them]
+    return [text for text in texts if "{product}" in text or "{nearest}" in text]
+
+
+def read_with(name, text):
+    """Labels of a wording about this product, with `P` for its name."""
+    slots = FILLED | {"product": name, "nearest": name}
+    text = re.sub(r"\{(\w+)\}", lambda m: slots[m[1]], text)
+    return {label.replace(name, "P") for label in labels(text)}
+
+
+def test_no_name_of_a_product_changes_what_is_said_of_it():
+    """A repaired bug: the Granite Book was booked by naming it, the Kestrel Max had no price."""
+    texts = named_by_agents()
+    assert len(texts) > 80
+    for text in texts:
+        usual = read_with("Aster Slim", text)
+        assert {read for name in PRODUCTS if (read := frozenset(read_with(name, text))) != usual} \
+            == set(), text
+
+
+@pytest.mark.parametrize("name", ["Granite Book is", "granite book is", "Granite-Book costs",
+                                  "Granite  Book is", "Granite Book's price is"])  # fmt: skip
+def test_a_name_is_known_however_it_is_written(name):
+    assert labels(f"The {name} $950 per piece.") == {"quote(Granite Book=950)"}
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("Would you like to have a look at the Granite Book instead? It is the nearest product "
+         "that we have.", {"offer(nearest)"}),
+        ("Delivery takes 3 working days from the day the order is placed.",
+         {"inform(delivery=3)"}),
+        ("Please make sure that the order is placed.", set()),
+        ("I've made sure that your order is placed.", {"done(book)"}),
+        ("According to our policy, I can't discount clearance items.", {"deny(clearance_firm)"}),
+        ("Per our policy we don't discount the last pieces.", {"deny(last_piece)"}),
+        ("Our policy doesn't allow me to go lower than this.", {"deny(beyond_authority)"}),
+        ("Our policy is friendly.", set()),
+        ("That's the lowest price I'm able to offer you.", {"deny(floor)"}),
+        ("Is this for a single unit, or would you need several?", {"ask(quantity)"}),
+        ("What will you mainly be using it for?", {"ask(need)"}),
+        ("Are you ready to place the order?", {"confirm(book)"}),
+        ("Were you ready to place the order?", set()),
+        ("Would you like to move forward with the Aster Slim at this price?", {"confirm(book)"}),
+        ("I'd book the Aster Slim for you at $950. Would that be all right?",
+         {"quote(Aster Slim=950)", "confirm(book)"}),
+        ("I'd book the Aster Slim for you at $950. Would that be all?",
+         {"quote(Aster Slim=950)", "ask(more)"}),
+        ("Based on what you've told me so far, I'd recommend the Aster Slim.",
+         {"recommend(Aster Slim)"}),
+    ],
+)  # fmt: skip
+def test_what_sellers_say_in_many_words_is_heard(text, meant):
+    assert labels(text) == meant
+
+
+# -- the buyer's wordings --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["user_phrases.toml", "user_turns.toml"])
+def test_no_sentence_begins_with_the_small_letter_of_a_value(name):
+    """A repaired bug: "matte display would be essential." in neutral and formal words."""
+    small = re.compile(r"(?:^|[.!?] )\{(?:needs|missing|feature|use|category)\}")
+    tables = read_tables(packaged(PACKAGE, name))
+    texts = [
+        text
+        for by_act in tables.values()
+        for by_register in by_act.values()
+        for register in ("neutral", "formal")
+        for text in by_register[register]
+    ]
+    assert len(texts) > 150
+    assert [text for text in texts if small.search(text)] == []
+
+
+def test_two_needs_take_no_singular_verb():
+    """A repaired bug: "dual SIM and telephoto lens is obligatory."."""
+    whole = [
+        text
+        for table in read_tables(packaged(PACKAGE, "user_phrases.toml")).values()
+        for text in (t for them in table["inform_needs"].values() for t in them)
+    ]
+    assert len(whole) > 20
+    assert [text for text in whole if re.search(r"\{needs\} (?:is|has|was)\b", text)] == []

@@ -148,6 +148,15 @@ def test_all_problems_of_a_file_are_told_together(tmp_path):
         scenarios_of(str(path))
 
 
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_json_array_is_told_in_one_sentence(tmp_path, indent):
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps([PLAIN, {**PLAIN, "id": "b"}], indent=indent), encoding="utf-8")
+    with pytest.raises(InvalidConfiguration, match="is one JSON array; write one record") as told:
+        scenarios_of(path)
+    assert "\n" not in str(told.value)
+
+
 @pytest.mark.parametrize("given", [3, {"id": "a"}, b"[]", [], "nowhere/none.jsonl"], ids=str)
 def test_what_holds_no_scenarios_is_refused(given):
     with pytest.raises(InvalidConfiguration, match="scenario"):

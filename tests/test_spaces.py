@@ -120,7 +120,7 @@ def test_every_character_that_nfkc_turns_into_a_mark_counts_as_one():
 
 @pytest.mark.parametrize("value", [None, 3, b"hello", ["hello"]])
 def test_only_str_is_text(value):
-    with pytest.raises(InvalidAction, match=f"a {type(value).__name__} came"):
+    with pytest.raises(InvalidAction, match=f"but {type(value).__name__} came"):
         sanitize(value, 10)
 
 

@@ -393,6 +393,8 @@ def test_hanging_up_comes_after_what_is_said_with_it():
     [
         ("open", None, "say a NoneType"), ("answer", 3, "say a int"), ("call", {}, "return what"),
         ("progress", 2.0, "progress returned 2.0"),
+        ("answer", Answer("On Friday.", ("tell", "day")), "acts are pairs of texts"),
+        ("open", Answer("Hi.", (("greet", 3),)), "acts are pairs of texts"),
     ],
 )  # fmt: skip
 def test_a_hook_that_gives_nonsense_is_named(hook, result, sentence):
@@ -407,7 +409,7 @@ def test_hooks_that_have_to_be_given_raise():
     for name, arguments in (
         ("draw_task", 1), ("open", 1), ("answer", 2), ("call", 3), ("succeeded", 1),
     ):  # fmt: skip
-        with pytest.raises(NotImplementedError):
+        with pytest.raises(NotImplementedError, match=rf"TaskHooks has no {name}\(\)"):
             getattr(TaskHooks(), name)(*[None] * arguments)
     with pytest.raises(InvalidAction, match="no numbered acts"):
         BookTable().in_words(3)

@@ -35,6 +35,8 @@ from convgym.language.tagging import ActTagger, off_topic
 from convgym.language.voice import Voice
 
 _SECTIONS = ("user", "agent", "cues", "held_out")
+_DECLARED = ("ask", "deed", "deny", "offer", "fact")
+"""Sections of the cues whose names are those of the declaration."""
 _HARMLESS = ("greet", "ask_intent", "apologise", "wait", "close", "explain", "ask")
 
 
@@ -226,6 +228,12 @@ class FolderDesk(ServiceDesk):
             if not isinstance(body, Mapping):
                 cues[section] = body
                 continue
+            unknown = [name for name in body if name not in made]
+            if section in _DECLARED and unknown:
+                raise InvalidConfiguration(
+                    f"[cues.{section}]: {', '.join(unknown)} is not declared; there are "
+                    f"{', '.join(made) or 'none'}"
+                )
             for name, one in body.items():
                 if section in ("deed", "deny") and isinstance(one, Mapping):
                     before: Mapping[str, Any] = made.get(name, {})

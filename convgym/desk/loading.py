@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from importlib.resources.abc import Traversable
+from string import Formatter
 from typing import Any
 
 from convgym.desk import shapes
@@ -285,6 +286,8 @@ def _check(d: Declaration, faults: _Faults) -> None:
                     owners.setdefault(one.operand, set()).add(rule.on)
         if isinstance(rule.value, str) and rule.value not in d.parameters:
             faults(f"rule {rule.code!r}: value {rule.value!r} is no parameter")
+        for name in _unknown_names(rule.text, d):
+            faults(f"rule {rule.code!r}: its text has {name}, which is no parameter")
     for parameter, workflows in owners.items():
         if len(workflows) > 1:
             faults(
@@ -298,6 +301,16 @@ def _check(d: Declaration, faults: _Faults) -> None:
         closing = [r for r in d.rules.rules if r.on == term and r.effect == TERM]
         if not closing or closing[-1].when not in ((), (Condition("always", "==", 1),)):
             faults(f"[term] {term}: its last rule (effect = \"term\") must hold always")
+
+
+def _unknown_names(text: str, d: Declaration) -> list[str]:
+    """What stands in braces in a rule's text and is no parameter."""
+    try:
+        parts = list(Formatter().parse(text))
+    except ValueError:
+        return ["a brace that is not closed"]
+    named = [name for _, name, *_ in parts if name is not None]
+    return [f"{{{name}}}" for name in dict.fromkeys(named) if name not in d.parameters]
 
 
 def _check_names(d: Declaration, faults: _Faults) -> None:

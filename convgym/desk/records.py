@@ -124,6 +124,12 @@ class DeclaredRecords:
                 raise InvalidConfiguration(
                     f"[{where}.fields]: {', '.join(missing)} missing, which the domain names"
                 )
+        for kind in d.kinds:
+            if self._fields[kind.name][kind.date].sort != "days":
+                raise InvalidConfiguration(
+                    f"[kind.{kind.name}]: date = {kind.date!r} has to name a field of days, such "
+                    "as {days = [-30, -1]}"
+                )
 
     def _need_columns(self) -> None:
         """What the rules weigh has to be a number of the record or of its account, or a detail."""

@@ -28,6 +28,8 @@ def domain_called(name: str) -> Any:
         module, _, kind = DOMAINS[name].partition(":")
         return getattr(import_module(module), kind)()
     if not Path(name).is_dir():
+        if "/" in name or Path(name).exists():
+            raise InvalidConfiguration(f"{name} is no folder; a domain of one's own is a folder")
         raise InvalidConfiguration(
             f"no domain is called {name!r}; there are {', '.join(DOMAINS)}, and folders of one's "
             "own by their path"

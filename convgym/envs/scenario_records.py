@@ -167,6 +167,11 @@ def _lines(path: Path, problems: list[str]) -> list[tuple[str, Any]]:
             f"the scenario file {path} cannot be read ({error}); give a JSONL file in UTF-8, one "
             "record a line"
         ) from error
+    if _is_array(text):
+        raise InvalidConfiguration(
+            f"the scenario file {path} is one JSON array; write one record a line, without the "
+            "brackets and the commas between"
+        )
     rows: list[tuple[str, Any]] = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
@@ -176,6 +181,15 @@ def _lines(path: Path, problems: list[str]) -> list[tuple[str, Any]]:
         except (ValueError, RecursionError) as error:
             problems.append(f"line {number}: it is no JSON ({error}); write one record on one line")
     return rows
+
+
+def _is_array(text: str) -> bool:
+    """Whether a file that should hold JSON lines is a single JSON list of records."""
+    try:
+        whole = json.loads(text) if text.lstrip().startswith("[") else None
+    except (ValueError, RecursionError):
+        return False
+    return bool(whole) and isinstance(whole, list) and all(isinstance(row, dict) for row in whole)
 
 
 def _record(row: Any, problems: list[str]) -> ScenarioRecord | None:

@@ -70,7 +70,7 @@ class TaskEnvironment(TaskHooks, gym.Env[Any, Any]):
     | `answer(episode, reply)` | its answer to a message: a text or an `Answer` |
     | `call(episode, name, arguments)` | runs a checked tool call; returns what the agent reads |
     | `succeeded(episode)` | whether the task is done, asked when the conversation has ended |
-    | `progress(episode)` | evidence so far, from 0 to 1 |
+    | `progress(episode)` | evidence so far, 0 to 1; left out it is 0, and "graded" ends at ¼ |
     | `view(episode)` | what the agent has in sight, as JSON; `hidden(episode)`: what it has not |
     | `give_up(episode)` | the user's last words when it has lost patience |
     | `oracle_length(task)` | agent turns that somebody who knows the task needs; 0 unknown |
@@ -129,7 +129,7 @@ class TaskEnvironment(TaskHooks, gym.Env[Any, Any]):
     | `user` | None | path of a user fitted to logs, whose probabilities the decision points take |
     | `reward` | `"success"` | see above |
     | `discount` | 1.0 | γ of the milestones' shaping; the learner's |
-    | `max_turns` | 50 | agent turns, 2 to 200 |
+    | `max_turns` | 30 | agent turns, 2 to 200 |
     | `privileged` | False | put what is hidden into `info` |
     | `render_mode` | None | `"ansi"` or `"human"` |
 
@@ -385,6 +385,14 @@ class TaskEnvironment(TaskHooks, gym.Env[Any, Any]):
             raise InvalidConfiguration(
                 f"{type(self).__name__} let the user say a {type(said).__name__}; return a str or "
                 "an Answer"
+            )
+        if not all(
+            isinstance(one, tuple | list) and len(one) == 2 and all(isinstance(x, str) for x in one)
+            for one in answer.acts
+        ):
+            raise InvalidConfiguration(
+                f"{type(self).__name__} let the user do {answer.acts!r:.60}; acts are pairs of "
+                'texts, as in (("tell", "day"),)'
             )
         text = as_typed(sanitize(answer.text, MESSAGE_LENGTH), episode)
         answer = answer._replace(text=text[:MESSAGE_LENGTH])

@@ -55,27 +55,34 @@ class TaskHooks:
     aliases: ClassVar[Mapping[str, str]] = {}
     """Other names of reset options, by name."""
 
+    def _missing(self, hook: str) -> NotImplementedError:
+        """What is raised where a subclass leaves out a hook that has no default."""
+        return NotImplementedError(
+            f"{type(self).__name__} has no {hook}(); a TaskEnvironment defines draw_task, open, "
+            "answer and succeeded, and call where it has tools"
+        )
+
     # -- the task and its user ---------------------------------------------------------------------
 
     def draw_task(self, draws: Draws) -> Any:
         """A task from draws; the same draws give the same task."""
-        raise NotImplementedError
+        raise self._missing("draw_task")
 
     def open(self, episode: TaskEpisode) -> str | Answer:
         """The user's first words."""
-        raise NotImplementedError
+        raise self._missing("open")
 
     def answer(self, episode: TaskEpisode, reply: Reply) -> str | Answer:
         """What the user answers to a message."""
-        raise NotImplementedError
+        raise self._missing("answer")
 
     def call(self, episode: TaskEpisode, name: str, arguments: Mapping[str, str]) -> str:
         """Run a tool; its arguments have been checked against the schema."""
-        raise NotImplementedError
+        raise self._missing("call")
 
     def succeeded(self, episode: TaskEpisode) -> bool:
         """Whether the task is done, the conversation having ended."""
-        raise NotImplementedError
+        raise self._missing("succeeded")
 
     def progress(self, episode: TaskEpisode) -> float:
         """Evidence of success so far, from 0 to 1."""

@@ -13,7 +13,7 @@ stored without observations cannot be checked so, and is counted as unchecked.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -154,7 +154,8 @@ def regrade(
 
     Each is played in the environment it names, made once, or in `env`. `keywords` replace
     keywords of the environments, such as `{"reward": "graded"}` for what the same conversations
-    earn by another reward. Raises InvalidConfiguration for both at once.
+    earn by another reward. Raises InvalidConfiguration for both at once, and for what is no
+    stored episode.
     """
     if env is not None and keywords:
         raise InvalidConfiguration("keywords go to environments made here; env= is made already")
@@ -166,9 +167,19 @@ def regrade(
                 stored,
                 place,
             )
-            for place, stored in enumerate(episodes)
+            for place, stored in enumerate(_stored(episodes))
         )
     )
+
+
+def _stored(episodes: Iterable[StoredEpisode]) -> Iterator[StoredEpisode]:
+    for place, episode in enumerate(episodes):
+        if not isinstance(episode, StoredEpisode):
+            raise InvalidConfiguration(
+                f"episode {place} is {type(episode).__name__}; regrade takes StoredEpisode, as "
+                "`convgym.evaluation.stored` records and reads them"
+            )
+        yield episode
 
 
 def rescored(episodes: Sequence[StoredEpisode], regrading: Regrading) -> list[StoredEpisode]:

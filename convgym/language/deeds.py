@@ -173,6 +173,9 @@ def _proposes(line: Line) -> bool:
     if line.has("confirm_question"):
         return _ends_in_question(line) or first not in ("is", "are")
     place = line.tokens.index(first) if first else 0
+    if line.tokens[place : place + 2] == ["are", "you"]:  # "are you ready to place the order?"
+        place += 2
+        first = next(iter(line.tokens[place:]), "")
     if first in _READY and line.tokens[place + 1 : place + 2] == ["to"]:
         return True
     ordered = any(hit.start == place for hit in verbs(line, "do"))
@@ -280,7 +283,8 @@ def reports(line: Line) -> list[Hit]:
     found = [hit for hit in verbs(line, "done") if _is_done(line, hit)]
     found += [hit for hit in line.of("noun") if _is_carried_out(line, hit)]
     found += [hit for kind in ("do", "noun") for hit in line.of(kind) if _is_managed(line, hit)]
-    return sorted(found, key=lambda hit: hit.start)
+    said = [hit for hit in found if not _is_ensured(line.tokens, hit.start)]
+    return sorted(said, key=lambda hit: hit.start)
 
 
 def _is_undone(line: Line) -> bool:
@@ -317,6 +321,16 @@ def _is_done(line: Line, hit: Hit) -> bool:
     return _by_agent(line.tokens, hit.start) or _is_bare(line, hit)
 
 
+def _is_ensured(tokens: list[str], place: int) -> bool:
+    """"Make sure that it is booked": somebody is to see to it."""
+    before = tokens[:place]
+    return any(
+        word in _ENSURING and (word == "ensure" or before[max(0, at - 1) : at] == ["make"])
+        for at, word in enumerate(before)
+    )
+
+
+_ENSURING = frozenset(("ensure", "sure", "certain"))
 _NOT_DONE = frozenset(
     "should would could will shall must might may can cannot not never to you who if be being "
     "hasnt isnt wasnt , i they almost nearly".split()

@@ -117,7 +117,8 @@ _STOPS = frozenset(
 _LEADS = frozenset(
     "please kindly then now next first firstly second secondly third finally lastly so ok okay and "
     "also just simply again afterwards great alright right well yes good perfect , carefully "
-    "quickly thanks step 1 2 3 4 5 6 7 8 9 a b c sure cool fine lets once more".split()
+    "quickly gently slowly thanks step 1 2 3 4 5 6 7 8 9 a b c sure cool fine lets once "
+    "more".split()
 )
 _COMMANDS = frozenset(
     "wait go open press hold click type enter check look take find turn unplug plug switch select "
@@ -176,8 +177,11 @@ def forbids(line: Line) -> list[str]:
 
 
 def _either(line: Line) -> bool:
-    """"Restart it or reset it": which of them?"""
-    places = [hit.start for hit in line.of("step")]
+    """"Restart it or reset it": which of them? "Delete films or delete apps" is one step."""
+    steps = line.of("step")
+    if len({hit.name for hit in steps}) < 2:
+        return False
+    places = [hit.start for hit in steps]
     return any(
         token == "or" and any(p > at for p in places) and any(p < at for p in places)
         for at, token in enumerate(line.tokens)

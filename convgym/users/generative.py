@@ -327,14 +327,14 @@ _HIGH, _LOW = 70, 30
 _IN_WORDS: dict[str, tuple[str, str]] = {
     "patience": ("You are patient.", "You lose patience quickly."),
     "expertise": (
-        "You know online shops well.",
-        "You are new to online shops and do not know their terms.",
+        "You know your way around such matters.",
+        "You are new to such matters and do not know their terms.",
     ),
     "cooperativeness": ("You say unasked what may help.", "You say only what you are asked."),
     "assertiveness": ("You insist on what you want.", "You give in easily."),
     "scepticism": (
         "You doubt what you are told, and ask what your data are needed for.",
-        "You trust the shop.",
+        "You trust whom you write to.",
     ),
     "curiosity": ("You want to know how things go on.", "You ask no questions of your own."),
 }

@@ -3,7 +3,7 @@
     "I think it's well worth it"     no guess               "it's well worth it"
     "my authority ends here"         nobody else's          "our authority ends here"
     "If I were you, I'd take …"      no condition           "I'd take …"
-    "the Aster has a touch screen"   whole names, one word  "the Aster Slim has a qf0"
+    "the Aster has a touch screen"   whole names, one word  "the Qaster Qslim has a qf0"
 
 What a newcomer would get wrong: nothing here changes what is said. Each pattern turns an idiom of
 sellers into the plain words for it, where the common grammar would take it for something else.
@@ -37,6 +37,33 @@ _OPINION = (
 _PATTERNS: tuple[tuple[str, str], ...] = (  # in this order; small and capital letters alike
     (r"(?-i:\bBefore) (?:I|we) (?:book|place|order|confirm|finali[sz]e)[^,.:;!?\n]{0,30}[,:]", " "),
     (r"\b(?:office|desk|coffee)(?= (?:chairs?|machines?)\b)", ""),
+    (
+        r"\b(?:based on|from|given) what you(?:['’]ve| have)? (?:told me|said|described|shared"
+        r"|mentioned)[^,.!?\n]{0,40},",
+        "",
+    ),
+    (r"\b(that|this|it) be all right\b", r"\1 be okay"),
+    (
+        r"\b(?:as per|per|according to|due to|under|in line with|because of|based on) "
+        r"(?:our|company|the company|the company's) (?:policy|policies|rules|guidelines),?"
+        r"(?= (?:I|we)\b)",
+        "",
+    ),
+    (
+        r"\b(?:our|the|company) polic(?:y|ies) (?:does not|doesn['’]t|do not|don['’]t) "
+        r"(?:allow|permit) (?:me|us) to\b",
+        "I am not allowed to",
+    ),
+    (
+        r"\b(?:our|the|company) polic(?:y|ies) (?:does not|doesn['’]t|do not|don['’]t) "
+        r"(?:allow|permit) (?:any )?(?:further )?(?=discounts? on\b)",
+        "I cannot offer ",
+    ),
+    (
+        r"\b(?:from|after|on) the (?:day|moment)(?: on which| that| when)?"
+        r"(?= (?:the|your) order (?:is|was|has)\b)",
+        "once",
+    ),
     (r"\bas far as (?:I|we) (?:may|can|could) go\b", "the limit of what I am allowed"),
     (
         r"\b(?:if I (?:were|was|had)|were I) (?:you|to (?:choose|pick|decide)"
@@ -104,9 +131,28 @@ _FULL = {name.split()[0]: name for name in PRODUCTS}
 assert len(_FULL) == len(PRODUCTS)
 
 
+def _in_own_words(name: str) -> str:
+    return " ".join(f"Q{word.lower()}" for word in name.replace("-", " ").split())
+
+
+NAMED = {_in_own_words(name): name for name in PRODUCTS}
+"""Names of products by the words that stand for them: who reads of the Granite Book or the Kestrel
+Max is neither to book anything nor told a maximum."""
+_NAME = re.compile(
+    rf"(?<![\w-])({'|'.join(name.replace(' ', '[ -]+') for name in PRODUCTS)})(?:['’]?s)?(?![\w-])",
+    re.IGNORECASE,
+)
+
+
+_TAKEN = re.compile(r"\b(go ahead|proceed|move forward) with(?= (?:the )?Q[a-z]+ Q[a-z]+)", re.I)
+"""A deal goes ahead with a product: what is meant is the order of it."""
+
+
 def plain(text: str) -> str:
-    """`text` in plain words: one word for each feature, whole names, no idioms of sellers."""
+    """`text` in plain words: own words for features and products, no idioms of sellers."""
     text = marked(text)
     for pattern, words in _COMPILED:
         text = pattern.sub(words, text)
-    return _SHORT_NAME.sub(lambda m: m[1] + _FULL[m[2]], text)
+    text = _SHORT_NAME.sub(lambda m: m[1] + _FULL[m[2]], text)
+    text = _NAME.sub(lambda m: _in_own_words(m[1]), text)
+    return _TAKEN.sub(r"\1 with the order of", text)

@@ -30,13 +30,14 @@ from convgym.domains.sales.assertions import (
 )
 from convgym.domains.sales.descriptions import PACKAGE
 from convgym.domains.sales.grounding import ground_speech
-from convgym.domains.sales.plain_words import PRODUCTS, plain
+from convgym.domains.sales.plain_words import NAMED, PRODUCTS, plain
 from convgym.domains.sales.prices import QUOTE, prices_told
 from convgym.engine import acts
 from convgym.engine.acts import AgentTurn, Said
 from convgym.language.lines import Line, is_conditional, is_denied
 from convgym.language.phrases import packaged, packaged_banks
 from convgym.language.reranker import NearestLabel
+from convgym.language.spans import Hit
 from convgym.language.speech import Claim, SpeechReader
 from convgym.language.tool_calls import parse_reply
 
@@ -116,7 +117,11 @@ class SalesReader(SpeechReader):
     """The reader of declared cues, with this shop's features and prices."""
 
     def _lines(self, text: str, names: tuple[str, ...]) -> list[Line]:
-        return super()._lines(plain(text), names)
+        lines = super()._lines(plain(text), tuple(NAMED))
+        for line in lines:
+            line.named = [_by_name(hit) for hit in line.named]
+            line.obj = NAMED.get(line.obj, line.obj)
+        return lines
 
     def _of_line(self, line: Line, before: list[Line], after: list[Line]) -> list[Claim]:
         claims = [
@@ -188,6 +193,12 @@ class SalesReader(SpeechReader):
 @cache
 def _reader() -> SalesReader:
     return SalesReader(packaged(PACKAGE, "cues.toml"))
+
+
+def _by_name(hit: Hit) -> Hit:
+    """A product that is named, by its own name; a handle as it is."""
+    name = NAMED.get(hit.value)
+    return hit if name is None else hit._replace(tag=hit.tag._replace(value=name))
 
 
 _TOLD = ("feature", "price", "hold")

@@ -12,6 +12,7 @@ the phrases of `cues.toml` and `remarks.toml`. Knows nothing of claims.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 
@@ -154,11 +155,20 @@ def is_in_place(line: Line, fact: str, value: str) -> bool:
         return not _VERBS.isdisjoint(line.tokens)
     if fact == "limit_fee" and value == "0":
         return bool(line.of("gratis")) or any(figure.kind == "money" for figure in line.figures)
+    if (fact, value) == ("area_status", "outage") and _PAST.search(" ".join(line.tokens)):
+        return False
     units = _UNITS.get(fact)
     return units is None or any(
         figure.value == value and not units.isdisjoint(line.tokens[figure.end : figure.end + 1])
         for figure in line.figures
     )
+
+
+_PAST = re.compile(
+    r"^(?!.*\b(?:until|once|when|after|if|not|isnt|hasnt|before)\b).*"
+    r"\b(?:been|is|was)(?: now| already| just| finally)? (?:resolved|over|fixed|cleared|ended)\b"
+)
+"""An outage that has been, and is no more."""
 
 
 def _stands(line: Line, hit: Hit) -> bool:
@@ -292,6 +302,20 @@ def is_by_the_way(line: Line, look: str, *, beside_step: bool) -> bool:
 
 
 _WHERE = frozenset("of on from in".split())
+
+
+def is_ground(line: Line, look: str) -> bool:
+    """Why something is to be done: "since the light is red, could you check the cable?"."""
+    tokens = line.tokens
+    opening = next((at for at, word in enumerate(tokens[:2]) if word in _GIVEN), -1)
+    if opening < 0 or "," not in tokens[opening + 1 :]:
+        return False
+    end = tokens.index(",", opening + 1)
+    places = [hit.start for hit in line.of("check") if hit.name == look]
+    return bool(places) and max(places) < end
+
+
+_GIVEN = frozenset(("since", "because", "as"))
 
 
 def is_what_if(line: Line) -> bool:

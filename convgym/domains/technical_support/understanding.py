@@ -85,6 +85,26 @@ _REWORDED = tuple(
         # "I can send a text if that helps" offers one; "tell me if it works" is another matter.
         (r"(?<!\bme)(?<!know)(?<!see)(?<!check)(?<!report)(?<!test),? if (?:that|this|it)"
          r"(?: would|['’]d)? (?:helps?|works?|suits?)(?: (?:for )?you)?\b", ""),
+        (r"(?<=\w),? if you (?:happen to )?have (?:one|a spare one|another one)"
+         r"(?: (?:at hand|to hand|handy|around|available|lying around))?\b", ""),
+        (r"\b(that|this|it) be all right\b", r"\1 be okay"),
+        (r"\b(I|we)(?:['’]ll| will) (?=(?:send|offer|give|arrange|lend) you\b[^.!?\n]{0,60}"
+         r"\bif you(?:['’]d| would) like\b)", r"\1 can "),
+        (r"\b(unplug (?:the|your) [\w-]+ (?:cable|lead)), (?=and )", r"\1 "),
+        # A ground that says where it is written is the agent's own nonetheless.
+        (r"\b(?:as per|per|according to|due to|under|in line with|because of|based on) (?:our"
+         r"|company|the company|the company's) (?:policy|policies|rules|guidelines),?"
+         r"(?= (?:I|we)\b)", ""),
+        (r"\b(?:our|the|company) polic(?:y|ies) (?:does not|doesn['’]t|do not|don['’]t) "
+         r"(?:allow|permit) (?:me|us) to\b", "I am not allowed to"),
+        (r"\b(?:do not|don['’]t|cannot|can['’]t) (?:currently |actually )?(?:see|find) any"
+         r"(?= (?:\w+ )?(?:outages?|disruptions?)\b)", "see no"),
+        (r"\b(?:are not|aren['’]t|is not|isn['’]t) any(?= (?:\w+ )?(?:outages?|disruptions?)\b)",
+         "are no"),
+        (r"\b(for|takes?|lasts?) (?:about|around|roughly|approximately)(?= \d+ min)", r"\1"),
+        (r"\blet me know(?= (?:if|whether)(?! you\b))", "tell me"),
+        (r"\b((?:once|when|after)\b[^,.:;!?\n]{0,40}), ((?:please )?tell me (?:if|whether))\b",
+         r"\1. \2"),
         (r"\b(?:may|might) be able to\b", "can"),
         (r"\ball of (your|the|its) settings\b", r"\1 settings"),
         (r"\btry (?=(?:another|a (?:different|new|spare)|the (?:other|spare)) )", "use "),
@@ -212,6 +232,7 @@ def _without_idle_words(line: Line, claims: list[Claim]) -> list[Claim]:
             warned
             # "Is it all right if …", "could you try the PIN again"
             or (claim.slot == "service" and acts & {"confirm", "ask"})
+            or remarks.is_ground(line, claim.slot)
             or remarks.is_by_the_way(line, claim.slot, beside_step="instruct" in acts)
         ):
             idle.add(claim)

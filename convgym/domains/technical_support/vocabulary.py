@@ -317,7 +317,7 @@ LOCAL: dict[tuple[str, str], str] = {
     ("laptop", "wifi_light"): "the Wi-Fi symbol",
     ("phone", "card"): "the SIM card",
     ("camera", "card"): "the memory card",
-    ("tv_box", "battery"): "the batteries of the remote",
+    ("tv_box", "battery"): "the battery of the remote",
     ("laptop", "battery"): "the charge lamp",
     ("tv_box", "source"): "the input of the TV set",
     ("printer", "source"): "the default printer",
