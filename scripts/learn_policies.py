@@ -71,9 +71,7 @@ def learn(domain: str, episodes: int, steps: int, seed: int) -> Evaluation:
         algorithm_name="mixture",
         overwrite=True,
     )
-    policy, _ = train_discrete_cql(
-        dataset, n_steps=steps, seed=seed, alpha=0.5, n_step_td=30, hidden=(256, 256)
-    )
+    policy, _ = train_discrete_cql(dataset, n_steps=steps, seed=seed)
     return scored(domain, policy)
 
 

@@ -95,6 +95,7 @@ def test_all_of_its_words_are_read():
     assert DESK.complaints() == []
 
 
+@pytest.mark.slow
 def test_check_finds_no_fault():
     result = CliRunner().invoke(app, ["domain", "check", HOTEL, "--tasks", "20"])
     assert result.exit_code == 0, result.output

@@ -168,6 +168,20 @@ def test_max_cycles(environment_id, mode):
     )
 
 
+@pytest.mark.parametrize("environment_id", [x for x in IDS if x != OWN])
+def test_max_cycles_as_pettingzoo_samples(environment_id):
+    """Samples of text are talk: they call no tool and hang up on nobody."""
+    for _ in range(5):
+        max_cycles_test(
+            SimpleNamespace(
+                env=lambda **keywords: multi_agent.env(environment_id, **keywords),
+                parallel_env=lambda **keywords: multi_agent.parallel_env(
+                    environment_id, **keywords
+                ),
+            )
+        )
+
+
 # Spaces and what comes back
 
 

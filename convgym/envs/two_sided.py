@@ -27,7 +27,7 @@ from convgym.envs.episode_setup import choose, is_whole
 from convgym.envs.two_sided_halves import HalvedEnv, Step, halved
 from convgym.envs.two_sided_likelihood import TurnLikelihood
 from convgym.envs.two_sided_outside import Offered, OutsideUser, read_nothing
-from convgym.envs.two_sided_user import OBSERVATIONS, UserCodec, Utterances
+from convgym.envs.two_sided_user import OBSERVATIONS, UserCodec, Utterances, talk
 from convgym.envs.user_side import Known, PlainSide, UserSide, known_acts, load
 from convgym.errors import InvalidConfiguration, UnknownRenderMode
 
@@ -210,7 +210,7 @@ class TwoSidedEnv(AECEnv[str, Any, Any]):
         space: Any = self._env.action_space
         if self._agent_action == "act":
             return space  # type: ignore[no-any-return]
-        return Utterances(space.max_length, space.utterances)
+        return Utterances(space.max_length, talk(space.utterances))
 
     def _agent_view_space(self) -> spaces.Dict:
         space = self._env.observation_space

@@ -47,6 +47,11 @@ class Utterances(UtteranceSpace):
         return super().sample(probability=probability)
 
 
+def talk(utterances: Sequence[str]) -> tuple[str, ...]:
+    """Those without a tool call: samples of both sides take turns, and none hangs up."""
+    return tuple(text for text in utterances if not parse_reply(text).calls)
+
+
 class Intent(NamedTuple):
     """An action of the user's, read."""
 
@@ -98,7 +103,7 @@ class UserCodec:
         if action == "act":
             self.action_space = spaces.MultiDiscrete([len(self.names)] * acts_per_turn)
         else:
-            self.action_space = Utterances(UTTERANCE_LENGTH, side.utterances)
+            self.action_space = Utterances(UTTERANCE_LENGTH, talk(side.utterances))
 
     def _names(self, vocabulary: Mapping[str, int]) -> tuple[str, ...]:
         named = {number: name for name, number in vocabulary.items()}
