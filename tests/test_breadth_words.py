@@ -8,6 +8,7 @@ import pytest
 from customer_words import KINDS, PACKAGE, SLOTS, messages, request_for, value, voice, want, who
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from wordings import plain, wordings
 
 from convgym.domains.customer_service.customer import DATES, DETAILS, LABELS
 from convgym.domains.customer_service.desk import vocabulary
@@ -40,20 +41,6 @@ KNOWLEDGES = ("number", "item", "looks up", "vague", "mistaken")
 
 every_part = pytest.mark.parametrize("part", PARTS)
 every_workflow = pytest.mark.parametrize("workflow", WORKFLOWS)
-
-
-def wordings(table):
-    """(acts, text) of every wording of a table of acts by register."""
-    return [
-        (acts, text)
-        for acts, by_register in table.items()
-        for texts in by_register.values()
-        for text in texts
-    ]
-
-
-def plain(text):
-    return " ".join(re.findall(r"\{\w+\}|\w+", text.lower()))
 
 
 # -- the hand-written words ------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sales_driven import DESK, act_of, begin, child
 from sales_worded import before, tasks_with
+from wordings import plain, wordings
 
 from convgym.domains.sales.calls import TOOLS, ground_call
 from convgym.domains.sales.descriptions import PACKAGE
@@ -36,20 +37,6 @@ SLOTS = {HEARD_AS[USER_ACTS.index(name)]: slot for name, slot in SLOT_OF.items()
 BANKS = DESK.agent_banks()
 
 every_part = pytest.mark.parametrize("part", PARTS)
-
-
-def wordings(table):
-    """(acts, text) of every wording of a table of acts by register."""
-    return [
-        (names, text)
-        for names, by_register in table.items()
-        for texts in by_register.values()
-        for text in texts
-    ]
-
-
-def plain(text):
-    return " ".join(re.findall(r"\{\w+\}|\w+", text.lower()))
 
 
 # -- the buyer's wordings --------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_words import spoken_by_agents, task_of, view_of
+from wordings import plain, wordings
 
 from convgym.domains.catalogue import domain_called
 from convgym.domains.technical_support import view, wording
@@ -36,20 +37,6 @@ BANKS = wording.agent_banks()
 LEAST = {"train": 6, "held_out": 3}
 
 every_part = pytest.mark.parametrize("part", PARTS)
-
-
-def wordings(table):
-    """(acts, text) of every wording of a table of acts by register."""
-    return [
-        (names, text)
-        for names, by_register in table.items()
-        for texts in by_register.values()
-        for text in texts
-    ]
-
-
-def plain(text):
-    return " ".join(re.findall(r"\{\w+\}|\w+", text.lower()))
 
 
 def slots_of(text):
