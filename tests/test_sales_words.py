@@ -28,7 +28,7 @@ from convgym.language.style import Style
 from convgym.language.tool_calls import parse_reply
 from convgym.language.voice import RETRIEVAL, TEMPLATE
 from convgym.policies.rendered import RenderedPolicy
-from convgym.policies.sales import NULL_POLICIES, OraclePolicy, PlannerPolicy
+from convgym.policies.sales import OraclePolicy, PlannerPolicy
 
 PARTS = ("train", "held_out")
 PHRASES = read_tables(packaged(PACKAGE, "user_phrases.toml"))
@@ -288,10 +288,3 @@ def test_the_planner_does_in_words_what_it_does_in_acts(part):
 @pytest.mark.parametrize("split", ["test_policy", "test_primitive"])
 def test_rules_that_are_held_out_are_followed_in_words(split):
     assert success_in_words(OraclePolicy, "train", 100, split) >= 0.99
-
-
-@pytest.mark.parametrize("name", NULL_POLICIES)
-def test_null_policies_sell_nothing(name):
-    """0 of 500 each, measured; here a part of it."""
-    policy = NULL_POLICIES[name]()
-    assert sum(play_task(DESK, policy, "test", number) for number in range(120)) == 0
