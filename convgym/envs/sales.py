@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from convgym.domains.sales import role
 from convgym.domains.sales.desk import SalesDesk
 from convgym.envs.conversation_env import ConversationEnv
 from convgym.envs.domain import Domain
 from convgym.users.generative import Describe, Read
-
-MAX_TURNS = 50
-"""More than other desks have: every step of a price takes two turns."""
 
 
 class SalesEnv(ConversationEnv):
@@ -133,52 +128,6 @@ split |
     ## Version History
     * v0: first version.
     """
-
-    def __init__(
-        self,
-        observation: str = "message",
-        action: str = "text",
-        split: str = "train",
-        task_id: str | None = None,
-        topic: str | None = None,
-        difficulty: float | None = None,
-        persona: Any = None,
-        style: Any = None,
-        response_diversity: float = 1.0,
-        realism: float = 0.0,
-        writer: Any = None,
-        randomizer: Any = None,
-        user: Any = None,
-        phrases: str | None = None,
-        reranker: Any = None,
-        reward: str = "success",
-        discount: float = 1.0,
-        max_turns: int = MAX_TURNS,
-        privileged: bool = False,
-        render_mode: str | None = None,
-    ) -> None:
-        super().__init__(
-            observation=observation,
-            action=action,
-            split=split,
-            task_id=task_id,
-            topic=topic,
-            difficulty=difficulty,
-            persona=persona,
-            style=style,
-            response_diversity=response_diversity,
-            realism=realism,
-            writer=writer,
-            randomizer=randomizer,
-            user=user,
-            phrases=phrases,
-            reranker=reranker,
-            reward=reward,
-            discount=discount,
-            max_turns=max_turns,
-            privileged=privileged,
-            render_mode=render_mode,
-        )
 
     def make_domain(self) -> Domain:
         """The desk."""

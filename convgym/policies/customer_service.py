@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from convgym.domains.customer_service.world import STAGES, date_text
-from convgym.policies.null import END, GREETING, TRANSFER, FixedReplies
+from convgym.policies.null import FixedReplies, fixed_replies
 from convgym.policies.scripted import LADDER
 
 __all__ = ["BY_THE_BOOK", "LADDER", "NULL_POLICIES"]
@@ -90,16 +90,12 @@ BY_THE_BOOK: dict[str, tuple[str, ...]] = {
 }
 """Acts of `OpenLoopPolicy` by name."""
 
-NULL_POLICIES: dict[str, Callable[[], FixedReplies]] = {
-    "done": lambda: FixedReplies("done", (END,)),
-    "silence": lambda: FixedReplies("silence", ("",)),
-    "greet-only": lambda: FixedReplies("greet-only", (GREETING,)),
-    "transfer-always": lambda: FixedReplies("transfer-always", (TRANSFER,)),
-    "refuse-always": lambda: FixedReplies("refuse-always", _REFUSALS),
-    "confirm-everything": lambda: FixedReplies("confirm-everything", _CONFIRMATIONS),
-    "promise-everything": lambda: FixedReplies("promise-everything", _PROMISES),
-    "explain-always": lambda: FixedReplies("explain-always", _EXPLANATIONS),
-    "ask-everything": lambda: FixedReplies("ask-everything", _QUESTIONS),
-    "say-every-value": lambda: FixedReplies("say-every-value", (_EVERYTHING,)),
-}
+NULL_POLICIES: dict[str, Callable[[], FixedReplies]] = fixed_replies({
+    "refuse-always": _REFUSALS,
+    "confirm-everything": _CONFIRMATIONS,
+    "promise-everything": _PROMISES,
+    "explain-always": _EXPLANATIONS,
+    "ask-everything": _QUESTIONS,
+    "say-every-value": (_EVERYTHING,),
+})
 """Null policies in text, by name; `RandomToolPolicy` is the one in acts."""

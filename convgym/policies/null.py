@@ -6,6 +6,8 @@ which replies and acts a domain's null policies have stands in the module of its
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,6 +46,23 @@ class FixedReplies:
         reply = self._replies[self._step % len(self._replies)]
         self._step += 1
         return reply, state
+
+
+EVERYWHERE: dict[str, tuple[str, ...]] = {
+    "done": (END,),
+    "silence": ("",),
+    "greet-only": (GREETING,),
+    "transfer-always": (TRANSFER,),
+}
+"""Replies of the null policies that are the same in every domain, by name."""
+
+
+def fixed_replies(replies: Mapping[str, tuple[str, ...]]) -> dict[str, Callable[[], FixedReplies]]:
+    """Makers of the null policies that every domain has, and of one for each of `replies`."""
+    return {
+        name: partial(FixedReplies, name, said)
+        for name, said in {**EVERYWHERE, **replies}.items()
+    }
 
 
 class RandomToolPolicy(ActPolicy):

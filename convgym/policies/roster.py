@@ -8,14 +8,7 @@ from typing import Any
 
 from convgym.desk.folder import FolderDesk
 from convgym.domains.catalogue import domain_called
-from convgym.policies.null import (
-    END,
-    GREETING,
-    TRANSFER,
-    FixedReplies,
-    OpenLoopPolicy,
-    RandomToolPolicy,
-)
+from convgym.policies.null import GREETING, OpenLoopPolicy, RandomToolPolicy, fixed_replies
 from convgym.policies.policy import ActPolicy, Policy
 from convgym.policies.scripted import LADDER, ScriptedPolicy
 
@@ -43,29 +36,19 @@ class FolderScripts:
         self.LADDER = tuple(self._at(kind, desk) for kind in LADDER)
         banks = desk.agent_banks()["train"]
 
-        def all_of(name: str, start: str) -> tuple[str, Callable[[], FixedReplies]]:
+        def all_of(start: str) -> tuple[str, ...]:
             words = tuple(w for key in banks if key.startswith(start) for w in banks.variants(key))
-            return name, lambda: FixedReplies(name, words or (GREETING,))
+            return words or (GREETING,)
 
-        constant = (
-            ("done", (END,)), ("silence", ("",)), ("greet-only", (GREETING,)),
-            ("transfer-always", (TRANSFER,)),
-        )  # fmt: skip
-        self.NULL_POLICIES: dict[str, Callable[[], FixedReplies]] = {
-            name: self._fixed(name, replies) for name, replies in constant
-        }
-        self.NULL_POLICIES |= dict(
-            all_of(name, start)
-            for name, start in (
-                ("refuse-always", "deny_"), ("confirm-everything", "confirm_"),
-                ("say-every-value", "inform_"), ("ask-everything", "ask_"),
-            )
+        self.NULL_POLICIES = fixed_replies(
+            {
+                "refuse-always": all_of("deny_"),
+                "confirm-everything": all_of("confirm_"),
+                "say-every-value": all_of("inform_"),
+                "ask-everything": all_of("ask_"),
+            }
         )
         self.BY_THE_BOOK: dict[str, tuple[str, ...]] = {}
-
-    @staticmethod
-    def _fixed(name: str, replies: tuple[str, ...]) -> Callable[[], FixedReplies]:
-        return lambda: FixedReplies(name, replies)
 
     @staticmethod
     def _at(kind: Any, desk: FolderDesk) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from convgym.domains.sales.vocabulary import ACTIONS, LAYOUT, OBJECTIONS, QUESTIONS, VIEW
 from convgym.domains.sales.world import NAMES, money_text
-from convgym.policies.null import END, GREETING, TRANSFER, FixedReplies
+from convgym.policies.null import FixedReplies, fixed_replies
 from convgym.policies.policy import RandomPolicy, Script, Sight
 
 
@@ -292,16 +292,12 @@ _EVERYTHING = " ".join(
     + [f"It costs {money_text(dollars * 100)}." for dollars in range(59, 1900, 70)]
     + ["It is in stock.", "It has everything you need.", "I have booked the order."]
 )
-NULL_POLICIES: dict[str, Callable[[], FixedReplies]] = {
-    "done": lambda: FixedReplies("done", (END,)),
-    "silence": lambda: FixedReplies("silence", ("",)),
-    "greet-only": lambda: FixedReplies("greet-only", (GREETING,)),
-    "transfer-always": lambda: FixedReplies("transfer-always", (TRANSFER,)),
-    "refuse-always": lambda: FixedReplies("refuse-always", _REFUSALS),
-    "confirm-everything": lambda: FixedReplies("confirm-everything", _CONFIRMATIONS),
-    "promise-everything": lambda: FixedReplies("promise-everything", _PROMISES),
-    "explain-always": lambda: FixedReplies("explain-always", _EXPLANATIONS),
-    "ask-everything": lambda: FixedReplies("ask-everything", _QUESTIONS),
-    "say-every-value": lambda: FixedReplies("say-every-value", (_EVERYTHING,)),
-}
+NULL_POLICIES: dict[str, Callable[[], FixedReplies]] = fixed_replies({
+    "refuse-always": _REFUSALS,
+    "confirm-everything": _CONFIRMATIONS,
+    "promise-everything": _PROMISES,
+    "explain-always": _EXPLANATIONS,
+    "ask-everything": _QUESTIONS,
+    "say-every-value": (_EVERYTHING,),
+})
 """Null policies in text, by name."""

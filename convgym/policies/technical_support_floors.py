@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from convgym.domains.technical_support.dialogue import REASONS
 from convgym.domains.technical_support.vocabulary import VALUE
-from convgym.policies.null import END, GREETING, TRANSFER, FixedReplies
+from convgym.policies.null import FixedReplies, fixed_replies
 
 _IDENTIFIED = ("ask_intent", "ask_phone", "find_customer", "ask_pin", "verify_pin")
 _BOOK = (
@@ -97,17 +97,13 @@ _EVERYTHING = " ".join(
     + ["There is an outage in your area.", "There is no outage.", "All settings will be lost."]
     + ["I have reset the port.", "I have ordered a replacement.", "I have booked a technician."]
 )
-NULL_POLICIES: dict[str, Callable[[], FixedReplies]] = {
-    "done": lambda: FixedReplies("done", (END,)),
-    "silence": lambda: FixedReplies("silence", ("",)),
-    "greet-only": lambda: FixedReplies("greet-only", (GREETING,)),
-    "transfer-always": lambda: FixedReplies("transfer-always", (TRANSFER,)),
-    "refuse-always": lambda: FixedReplies("refuse-always", _REFUSALS),
-    "confirm-everything": lambda: FixedReplies("confirm-everything", _CONFIRMATIONS),
-    "promise-everything": lambda: FixedReplies("promise-everything", _PROMISES),
-    "explain-always": lambda: FixedReplies("explain-always", _EXPLANATIONS),
-    "ask-everything": lambda: FixedReplies("ask-everything", _QUESTIONS),
-    "instruct-always": lambda: FixedReplies("instruct-always", _STEPS),
-    "say-every-value": lambda: FixedReplies("say-every-value", (_EVERYTHING,)),
-}
+NULL_POLICIES: dict[str, Callable[[], FixedReplies]] = fixed_replies({
+    "refuse-always": _REFUSALS,
+    "confirm-everything": _CONFIRMATIONS,
+    "promise-everything": _PROMISES,
+    "explain-always": _EXPLANATIONS,
+    "ask-everything": _QUESTIONS,
+    "instruct-always": _STEPS,
+    "say-every-value": (_EVERYTHING,),
+})
 """Null policies in text, by name; `RandomToolPolicy` is the one in acts."""
