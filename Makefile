@@ -8,11 +8,13 @@
 #   make clean                 removes the environments, caches and whatever else was built
 #
 # PYTHON=python3.12            another interpreter, 3.11 or later
+# WORKERS=1                    tests in this many processes; as many as there are cores by default
 # TORCH_INDEX=https://...      where pip finds torch's CPU builds, if not among its usual places
 
 PYTHON ?= python3
 TORCH_INDEX ?=
 LOGS ?=
+WORKERS ?= auto
 
 VENV := .venv
 VENV_GYM10 := .venv-gym10
@@ -23,6 +25,9 @@ EXTRAS_GYM10 := sb3,offline,calibration,report,test
 # without its dependencies, because it asks for gymnasium==1.0.0 and runs on newer ones as well.
 D3RLPY := d3rlpy==2.8.1
 D3RLPY_NEEDS := gym structlog dataclasses-json colorama click scikit-learn h5py tqdm typing-extensions
+
+# A file's tests stay together: what they share is made once.
+IN_WORKERS = -n $(WORKERS) --dist loadfile
 
 export OMP_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -36,13 +41,13 @@ demo: $(VENV)/.installed
 	$(VENV)/bin/python scripts/demo.py $(if $(LOGS),--logs $(LOGS))
 
 test: $(VENV)/.installed
-	$(VENV)/bin/pytest -m "not slow"
+	$(VENV)/bin/pytest $(IN_WORKERS) -m "not slow"
 
 test-all: $(VENV)/.installed
-	$(VENV)/bin/pytest
+	$(VENV)/bin/pytest $(IN_WORKERS)
 
 test-gymnasium-1.0: $(VENV_GYM10)/.installed
-	$(VENV_GYM10)/bin/pytest -m "not slow"
+	$(VENV_GYM10)/bin/pytest $(IN_WORKERS) -m "not slow"
 
 lint: $(VENV)/.installed
 	$(VENV)/bin/ruff check .

@@ -221,7 +221,7 @@ def test_damaged_gzip_and_what_follows_the_end_are_named(tmp_path):
 def test_several_gzip_members_read_as_one_file(tmp_path):
     lines = generated_lines(30, seed=2)
     path = tmp_path / "log.jsonl.gz"
-    members = [gzip.compress(line + b"\n") for line in lines]
+    members = [gzip.compress(line + b"\n", mtime=0) for line in lines]
     path.write_bytes(b"".join(members) + b"\0" * 100)
     assert len(list(read_log(path, strict=True))) == 30
 
@@ -254,7 +254,7 @@ def test_zst_is_read_or_its_package_named(tmp_path):
         ("empty.jsonl.gz", b"", "is empty"),
         ("text.jsonl.gz", b'{"conversation_id": "a"}', "holds no gzip data"),
         ("text.jsonl.zst", b'{"conversation_id": "a"}', "holds no zstandard data"),
-        ("packed.jsonl", gzip.compress(b"{}"), "holds gzip data; name it packed.jsonl.gz"),
+        ("packed.jsonl", gzip.compress(b"{}", mtime=0), "holds gzip data; name it packed.jsonl.gz"),
     ],
 )
 def test_a_file_that_cannot_be_a_log_is_refused_at_once(tmp_path, name, content, sentence):
@@ -267,7 +267,7 @@ def test_a_file_that_cannot_be_a_log_is_refused_at_once(tmp_path, name, content,
 def test_a_folder_and_an_empty_gzip_are_refused(tmp_path):
     with pytest.raises(DatasetError, match="is a folder"):
         read_log(tmp_path)
-    (tmp_path / "log.jsonl.gz").write_bytes(gzip.compress(b""))
+    (tmp_path / "log.jsonl.gz").write_bytes(gzip.compress(b"", mtime=0))
     with pytest.raises(DatasetError, match="is empty"):
         list(read_log(tmp_path / "log.jsonl.gz"))
 
@@ -276,7 +276,8 @@ def test_a_folder_and_an_empty_gzip_are_refused(tmp_path):
 def test_loaded_and_skipped_make_all_lines_whatever_the_bytes(tmp_path_factory, content, suffix):
     path = tmp_path_factory.getbasetemp() / f"random.jsonl{suffix}"
     good = generated_lines(1, seed=5)[0]
-    path.write_bytes(gzip.compress(good + b"\n" + content) if suffix else good + b"\n" + content)
+    lines = good + b"\n" + content
+    path.write_bytes(gzip.compress(lines, mtime=0) if suffix else lines)
     reader, count = read_log(path), 0
     for _ in reader:
         count += 1

@@ -91,6 +91,9 @@ def test_the_same_seed_gives_the_same_policy_and_it_survives_saving(tmp_path):
         assert expected[[2, 4]].max() < 1e-6
         assert np.array_equal(expected, second.action_probs(observation, mask))
         assert np.array_equal(expected, loaded.action_probs(observation, mask))
+    together = first.batched().action_probs(np.eye(4, dtype=np.float32), np.tile(mask, (4, 1)))
+    alone = [first.action_probs(one, mask) for one in np.eye(4, dtype=np.float32)]
+    assert together == pytest.approx(np.array(alone), abs=1e-6)
 
 
 @pytest.mark.parametrize(

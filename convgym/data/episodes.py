@@ -12,6 +12,7 @@
     success               0       1 at the end of an episode that reached its goal
     user_log_prob        log p    of the customer's choices in the turn that o_t shows
     user_acts            JSON     what that turn meant; only where observations are words
+    (others on request: `convgym.data.info_fields`)
 
 **The propensity of action t stands at t + 1.** It is the probability under the one policy that
 played the episode, not under the mixture (`convgym.data.mixture`); for a policy that speaks it
@@ -26,20 +27,24 @@ import hashlib
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
 
+from convgym.data.hdf5_writing import write_episodes
+from convgym.data.info_fields import chosen_fields, info_column
 from convgym.data.mixture import BehaviorMixture
 from convgym.engine.keys import TASK, below, child, draw
 from convgym.engine.tasks import SPLITS, check_split
 from convgym.errors import DatasetError, MissingExtra
 from convgym.evaluation.rollout import Rollout, play
+from convgym.evaluation.side_by_side import Plan
 from convgym.policies.policy import Policy
 
 if TYPE_CHECKING:
@@ -57,6 +62,7 @@ def collect(
     seed: int,
     split: str = "train",
     progress: Callable[[int], None] | None = None,
+    info_fields: Sequence[str] | str | None = None,
 ) -> list[EpisodeBuffer]:
     """Let a weighted mixture of policies play; the same arguments give the same bytes.
 
@@ -68,24 +74,65 @@ def collect(
     check_split(split)
     mixture = BehaviorMixture(policies)
     buffers = []
-    for index in range(episodes):
-        key = child(seed, index)
-        options = {"task_id": f"{split}-{below(draw(key, TASK, 0, 0), SPLITS[split])}"}
-        if env.unwrapped.draws_tasks:  # type: ignore[attr-defined]
-            # Topic, difficulty or a randomizer decide; the task they drew is what is noted.
-            rollout = play(env, mixture, seed=key, options={"split": split})
-            options = {"split": split}
-        else:
-            rollout = play(env, mixture, seed=key, options=options)
-        buffers.append(_buffer(env, rollout, options, mixture.index))
+    drawn = bool(env.unwrapped.draws_tasks)  # type: ignore[attr-defined]
+    for number, (key, options) in enumerate(collection_plans(episodes, seed, split, drawn), 1):
+        rollout = play(env, mixture, seed=key, options=options)
+        buffers.append(_buffer(env, rollout, options, mixture.index, info_fields))
         if progress is not None:
-            progress(index + 1)
+            progress(number)
     return buffers
 
 
+def collection_plans(episodes: int, seed: int, split: str, drawn: bool) -> list[Plan]:
+    """Seed and reset options of each episode; `drawn` if the environment draws among the tasks."""
+    keys = [child(seed, index) for index in range(episodes)]
+    if drawn:
+        # Topic, difficulty or a randomizer decide; the task they drew is what is noted.
+        return [(key, {"split": split}) for key in keys]
+    return [
+        (key, {"task_id": f"{split}-{below(draw(key, TASK, 0, 0), SPLITS[split])}"})
+        for key in keys
+    ]
+
+
 def _buffer(
-    env: gym.Env[Any, Any], rollout: Rollout, options: dict[str, Any], policy: int
+    env: gym.Env[Any, Any],
+    rollout: Rollout,
+    options: dict[str, Any],
+    policy: int,
+    info_fields: Sequence[str] | str | None,
 ) -> EpisodeBuffer:
+    infos, length = rollout.infos, rollout.length + 1
+    spaces = env.observation_space, env.action_space
+    played = {
+        "policy": [policy] * length,
+        "propensity": [np.nan, *rollout.propensities],
+    }
+    return episode_buffer(
+        spaces,
+        rollout,
+        options,
+        observations=rollout.observations,
+        actions=rollout.actions,
+        rewards=rollout.rewards,
+        infos={
+            name: info_column(name, played.get(name) or [info[name] for info in infos])
+            for name in chosen_fields(info_fields, infos[0], *spaces)
+        },
+    )
+
+
+def episode_buffer(
+    spaces: tuple[gym.Space[Any], gym.Space[Any]],
+    rollout: Rollout,
+    options: dict[str, Any],
+    *,
+    observations: Any,
+    actions: Any,
+    rewards: Any,
+    infos: dict[str, Any],
+) -> EpisodeBuffer:
+    """One episode as Minari has it; observations and actions are lists or stacked arrays."""
     _minari()
     from minari.data_collector import EpisodeBuffer
 
@@ -93,42 +140,28 @@ def _buffer(
     return EpisodeBuffer(
         seed=rollout.seed,
         options=options,
-        observations=_column(env.observation_space, rollout.observations),
-        actions=_column(env.action_space, rollout.actions),
-        rewards=np.array(rollout.rewards, dtype=np.float64),  # type: ignore[arg-type]
+        observations=_column(spaces[0], observations),
+        actions=_column(spaces[1], actions),
+        rewards=np.array(rewards, dtype=np.float64),  # type: ignore[arg-type]
         terminations=ends & rollout.terminated,
         truncations=ends & rollout.truncated,
-        infos=_infos(env, rollout, policy),
+        infos=infos,
     )
 
 
-def _column(space: gym.Space[Any], values: Sequence[Any]) -> Any:
+def _column(space: gym.Space[Any], values: Any) -> Any:
     """One episode's observations or actions, as Minari stores this space."""
     if isinstance(space, gym.spaces.Dict):
+        if isinstance(values, Mapping):
+            return {key: _column(part, values[key]) for key, part in space.items()}
         return {key: _column(part, [v[key] for v in values]) for key, part in space.items()}
     return list(values) if isinstance(space, gym.spaces.Text) else np.array(values, space.dtype)
-
-
-def _infos(env: gym.Env[Any, Any], rollout: Rollout, policy: int) -> dict[str, Any]:
-    """What of the T + 1 infos is kept; float32 hides the last bits that platforms differ in."""
-    infos, length = rollout.infos, rollout.length + 1
-    kept: dict[str, Any] = {
-        "policy": np.full(length, policy, dtype=np.int8),
-        "propensity": np.array([np.nan, *rollout.propensities], dtype=np.float64),
-        "success": np.array([info["success"] for info in infos], dtype=np.int8),
-        "user_log_prob": np.array([info["user_log_prob"] for info in infos], dtype=np.float32),
-    }
-    if isinstance(env.action_space, gym.spaces.Discrete):
-        kept["action_mask"] = np.array([info["action_mask"] for info in infos], dtype=np.int8)
-    if not isinstance(env.observation_space, gym.spaces.Box):
-        kept["user_acts"] = [info["user_acts"] for info in infos]
-    return kept
 
 
 def write_dataset(
     dataset_id: str,
     env: gym.Env[Any, Any],
-    buffers: Sequence[EpisodeBuffer],
+    buffers: Iterable[EpisodeBuffer],
     *,
     description: str,
     ref_min_score: float,
@@ -143,6 +176,7 @@ def write_dataset(
 ) -> MinariDataset:
     """Write episodes as the Minari dataset `dataset_id` into Minari's local root, whole or not.
 
+    `buffers` may be an iterator, of `convgym.data.collection.collect_episodes` for one.
     `ref_min_score` and `ref_max_score` are the returns of a null policy and of the best known
     one. `eval_env` defaults to `env`'s spec on the split "test". Everything is written into a
     hidden folder of the same root first and moved at the end; what a killed process leaves
@@ -154,14 +188,16 @@ def write_dataset(
     minari = _minari()
     from minari.storage import get_dataset_path
 
-    if not buffers:
-        raise DatasetError(f"there are no episodes to write as {dataset_id!r}; collect some first")
     place = get_dataset_path(dataset_id)
     if place.exists() and not overwrite:
         raise DatasetError(
             f"a dataset {dataset_id!r} exists already in {get_dataset_path()}; "
             "pass overwrite=True or choose another id"
         )
+    episodes = iter(buffers)
+    first = next(episodes, None)
+    if first is None:
+        raise DatasetError(f"there are no episodes to write as {dataset_id!r}; collect some first")
     assert env.spec is not None, "make the environment with gymnasium.make, which knows its spec"
     if eval_env is None:
         eval_env = deepcopy(env.spec)
@@ -169,9 +205,9 @@ def write_dataset(
     with tempfile.TemporaryDirectory(prefix=".writing-", dir=get_dataset_path()) as aside:
         with _minari_root(aside), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="`(author_email|code_permalink)` is set to")
-            minari.create_dataset_from_buffers(
+            empty = minari.create_dataset_from_buffers(
                 dataset_id,
-                list(buffers),
+                [],
                 env=env,
                 eval_env=eval_env,
                 algorithm_name=algorithm_name,
@@ -184,8 +220,17 @@ def write_dataset(
                 data_format="hdf5",
                 requirements=list(requirements),
             )
+            _fill(empty.storage, chain([first], episodes))
         _move(Path(aside), dataset_id, place)
     return minari.load_dataset(dataset_id)
+
+
+def _fill(storage: Any, episodes: Iterable[EpisodeBuffer]) -> None:
+    """Put the episodes where Minari would have put them, and count them as it does."""
+    count, steps = write_episodes(Path(storage.data_path) / "main_data.hdf5", episodes)
+    storage.update_metadata(
+        {"total_episodes": count, "total_steps": steps, "dataset_size": storage.get_size()}
+    )
 
 
 def _move(aside: Path, dataset_id: str, place: Path) -> None:

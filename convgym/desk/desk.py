@@ -82,6 +82,8 @@ class ServiceDesk:
         )
         self._tools = Tools(vocabulary, tasks)
         self.value_slots = wording.value_slots(self)
+        self.value_sources = wording.value_sources(self)
+        self._known: dict[tuple[int, int, int, bool, bool], Knowledge] = {}
 
     # -- copies: what is shared by all is neither copied nor pickled ------------------------------
 
@@ -173,6 +175,12 @@ class ServiceDesk:
         """The customer."""
         return AgendaUser(self.vocabulary, model)
 
+    def batched(self, model: DecisionModel, max_turns: int) -> Any:
+        """This desk and its customer on rows of integers (`BatchedDomain`)."""
+        from convgym.desk.batch import BatchedDesk
+
+        return BatchedDesk(self, model, max_turns)
+
     def task(self, split: str, number: int) -> Task:
         """The task called `<split>-<number>`."""
         return self._tasks.draw(split, number)
@@ -205,13 +213,22 @@ class ServiceDesk:
         return self.declaration.document(task.split, self.parameters(task))
 
     def _knowledge(self, task: Task, request: Request) -> Knowledge:
-        """What the customer can say for one request."""
+        """What the customer can say for one request; of few sorts, each made once."""
+        alternative = bool(request.decision.alternative)
+        sort = (request.workflow, request.knowledge, request.detail, alternative, task.impostor)
+        if sort not in self._known:
+            self._known[sort] = self._make_knowledge(*sort)
+        return self._known[sort]
+
+    def _make_knowledge(
+        self, workflow_number: int, known: int, detail: int, alternative: bool, impostor: bool
+    ) -> Knowledge:
         d, u = self.declaration, self.vocabulary
-        workflow = d.workflows[request.workflow]
+        workflow = d.workflows[workflow_number]
         key, secret = d.account.key, d.account.secret
         ladders: list[tuple[int, ...]] = [
             (u[f"inform_{key}"],),
-            (u[f"inform_{secret}_wrong" if task.impostor else f"inform_{secret}"],),
+            (u[f"inform_{secret}_wrong" if impostor else f"inform_{secret}"],),
         ]
         slips = [u[f"inform_{key}_wrong"], u[f"inform_{secret}_wrong"]]
         for kind in d.kinds:
@@ -226,14 +243,14 @@ class ServiceDesk:
                     KNOWS_LABEL: described,
                     KNOWS_VAGUELY: (*(u[f"inform_{field}"] for field in vague), *described),
                     MISTAKEN: (u[f"inform_{kind.name}_wrong"], *described),
-                }.get(request.knowledge, (u[f"inform_{kind.name}"], *described))
+                }.get(known, (u[f"inform_{kind.name}"], *described))
             )
             # Who has the number wrong anyway draws for a slip as well, or its log-probability
             # would tell.
-            numbered = request.knowledge in (KNOWS_ID, LOOKS_UP, MISTAKEN)
+            numbered = known in (KNOWS_ID, LOOKS_UP, MISTAKEN)
             slips.append(u[f"inform_{kind.name}_wrong"] if numbered else -1)
         for name, words in d.details.items():
-            act = f"inform_{name}_{words[request.detail]}" if (
+            act = f"inform_{name}_{words[detail]}" if (
                 words and name in workflow.details
             ) else f"inform_{name}"
             ladders.append((u[act],) if name in workflow.details else ())
@@ -245,8 +262,8 @@ class ServiceDesk:
             misremembered=tuple(slips),
             main_slot=slot,
             first_slot=KEY,
-            must_look_up=request.knowledge == LOOKS_UP,
-            alternative=bool(request.decision.alternative),
+            must_look_up=known == LOOKS_UP,
+            alternative=alternative,
             facts=tuple(self.v.told.index(fact) for fact in workflow.facts),
             personal=(KEY, SECRET),
             terms=self._hard_words,
@@ -268,17 +285,20 @@ class ServiceDesk:
         action = self.actions.actions[number]
         if not self.actions.is_legal(episode.belief, number):
             return AgentTurn(errors=(error_json(f"{action.name} refers to nothing seen so far"),))
-        if action.kind < acts.FIRST_TOOL:
-            said = Said(action.kind, action.argument, action.pointer, action.value)
-            return AgentTurn((said,))
+        spoken = self.actions.spoken[number]
+        if spoken is not None:
+            return spoken
         call = self._call_of(episode, action.kind, action.argument, action.pointer)
         return AgentTurn(calls=(call,))
 
     def _call_of(self, episode: Episode, tool: int, argument: int, pointer: int) -> Call:
         """Fill in what the customer has said, as a pointer-less act means it."""
-        case, heard = Case(self.v, episode), episode.desk.heard
+        heard = episode.desk.heard
         if tool == FIND:
             return Call(tool, detail=episode.task.account if heard[KEY] == 1 else -1)
+        if tool not in (VERIFY, GET_STATED, WRITE):
+            return Call(tool, argument, pointer)
+        case = Case(self.v, episode)
         if tool == VERIFY:
             right = heard[SECRET] == 1 and case.own_account
             return Call(tool, detail=RIGHT if right else STATED_WRONG)
@@ -286,9 +306,7 @@ class ServiceDesk:
             kind = self.declaration.kinds[argument].name
             found = heard[2 + argument] == 1 and case.own_account and case.workflow.kind == kind
             return Call(tool, argument, case.request.pointer if found else -1)
-        if tool == WRITE:
-            return Call(tool, argument, pointer, case.request.detail)
-        return Call(tool, argument, pointer)
+        return Call(tool, argument, pointer, case.request.detail)
 
     def understand(self, episode: Episode, text: str) -> AgentTurn:
         """The agent turn that a reply in free text stands for."""
@@ -314,12 +332,15 @@ class ServiceDesk:
     def hear(self, episode: Episode, said: Sequence[Any]) -> list[Heard]:
         """What each act of speech means to this customer."""
         case = Case(self.v, episode)
-        return [hearing.hear_one(case, act) for act in grounding.ground_speech(self, case, said)]
+        if not (len(said) == 1 and isinstance(said[0], Said)):  # one act is heard as it is
+            said = grounding.ground_speech(self, case, said)
+        return [hearing.hear_one(case, act) for act in said]
 
     def note_user(self, episode: Episode, turn: UserTurn) -> None:
         """Put what the customer said into the belief."""
         v, belief, desk = self.v, episode.belief, episode.desk
-        belief[v.first_said :] = bytes(len(belief) - v.first_said)
+        affirm = self.vocabulary["affirm"]
+        belief[v.first_said :] = v.unsaid
         news = False
         for act in turn.acts:
             belief[v.said[act]] = 1
@@ -329,16 +350,15 @@ class ServiceDesk:
                 slot, variant = v.variants[act]
                 desk.heard[slot] = variant
                 belief[v.rejected[slot]] = 0
-            if act == self.vocabulary["affirm"]:
+            if act == affirm:
                 self._note_yes(episode)
         if episode.user.at > desk.at:
             # What is said beside the next request was still said of the one before.
             self._tools.match(episode)
             self._settle(episode)
-        case = Case(v, episode)
-        request = self.vocabulary[f"request_{case.workflow.name}"]
-        if request in turn.acts and not belief[v.wants[case.request.workflow]]:
-            self._note_request(case)
+        wanted = episode.task.requests[desk.at].workflow
+        if v.request_acts[wanted] in turn.acts and not belief[v.wants[wanted]]:
+            self._note_request(Case(v, episode))
             news = True
         if news and desk.account >= 0:
             self._tools.match(episode)

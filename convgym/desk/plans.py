@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -92,7 +93,7 @@ class Plan:
 
     def first(self, drawn: int) -> Workflow:
         """The workflow of the first request."""
-        return self.workflows[int(np.searchsorted(self.cumulative, drawn, side="right"))]
+        return self.workflows[bisect_right(self.cumulative, drawn)]
 
     def number_of(self, drawn: NDArray[np.int64]) -> NDArray[np.int64]:
         """`first`, as numbers, for many draws at once."""
@@ -101,8 +102,8 @@ class Plan:
     def outcome(self, workflow: Workflow, drawn: int) -> int:
         """The rule that decides it."""
         cumulative, outcomes = self.outcomes[self._of[workflow.name]]
-        return outcomes[int(np.searchsorted(cumulative, drawn, side="right"))]
+        return outcomes[bisect_right(cumulative, drawn)]
 
     def count(self, drawn: int) -> int:
         """How many requests a task has."""
-        return 1 + int(np.searchsorted(self.counts, drawn, side="right"))
+        return 1 + bisect_right(self.counts, drawn)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from convgym.desk.declaration import ACCOUNT, Workflow
@@ -166,7 +167,22 @@ def difference(workflow: Workflow, row: int, detail: int) -> Difference:
 
 def error_json(sentence: str) -> str:
     """What a tool answers when it cannot do what it was asked."""
-    return json.dumps({"error": sentence})
+    return f'{{"error": {json.dumps(sentence)}}}'
+
+
+@cache
+def _named(act: str) -> str:
+    """How an act begins in JSON: `{"act": "greet"`."""
+    return json.dumps({"act": act})[:-1]
+
+
+def acts_json(stated: Iterable[tuple[str, str]]) -> str:
+    """A user's acts, each with the value that it states or an empty text, as a JSON list."""
+    rows = [
+        f'{_named(act)}, "value": {json.dumps(value)}}}' if value else f"{_named(act)}}}"
+        for act, value in stated
+    ]
+    return f"[{', '.join(rows)}]"
 
 
 def answer_json(**values: Any) -> str:

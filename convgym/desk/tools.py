@@ -173,10 +173,10 @@ class Tools:
             return
         kind = self.d.kind[case.workflow.kind]
         cells, request = self.v.of[kind.name], case.request
-        slot = self.v.slots.index(kind.name)
+        slot = self.v.slot_of[kind.name]
         first = case.desk.account * kind.each
-        for k in range(kind.each):
-            if belief[cells.seen[k]]:
+        for k, seen in enumerate(cells.seen):
+            if belief[seen]:
                 meant = k == request.pointer
                 belief[cells.id_matches[k]] = meant and case.desk.heard[slot] == 1
                 belief[cells.date_matches[k]] = meant and belief[cells.date_heard]
@@ -194,6 +194,14 @@ class Tools:
         workflow = case.workflow
         if desk.account < 0 or not belief[v.wants[case.request.workflow]]:
             return
+        kind = workflow.kind
+        in_sight = [
+            (place, pointer)
+            for place, pointer in enumerate(v.places[kind])
+            if pointer < 0 or belief[v.of[kind].read[pointer]]
+        ]
+        if not in_sight:
+            return
         rules = self.d.rules_for(episode.task.split)
         heard = {
             name: case.request.detail
@@ -206,21 +214,15 @@ class Tools:
             if detail in workflow.details and detail not in heard
         ]
         all_rules = self.d.rules.deciding(workflow.name)
-        for place, (_, pointer) in enumerate(v.pointers(workflow.kind)):
-            if pointer >= 0 and not belief[v.of[workflow.kind].read[pointer]]:
-                continue
-            row = row_of(v, desk.account, workflow.kind, pointer)
-            facts = self.tasks.facts(workflow.kind, row, desk.account) | desk.parameters | heard
+        for place, pointer in in_sight:
+            row = row_of(v, desk.account, kind, pointer)
+            facts = self.tasks.facts(kind, row, desk.account) | desk.parameters | heard
             for field in unknown:
                 facts.pop(field, None)
             for cell, rule in zip(v.findings[workflow.name][place], all_rules, strict=True):
-                known = all(one.field in facts for one in rule.when)
-                belief[cell] = (
-                    known and rule.code in rules and rules.fires(rule.code, facts, desk.parameters)
-                )
+                belief[cell] = rules.seen_to_fire(rule.code, facts, desk.parameters)
             for cell, term in zip(v.due[workflow.name][place], workflow.terms, strict=True):
-                asked = (one.field for r in rules.of_term(term) for one in r.when)
-                if all(field in facts for field in asked):
+                if rules.fields_of_term(term) <= facts.keys():
                     belief[cell] = rules.term(term, facts, desk.parameters) > 0
 
     def _write(self, episode: Episode, call: Call) -> str:
@@ -239,9 +241,8 @@ class Tools:
             "auth_level": case.needed,
         }
         needed = {**desk.parameters, "auth_level": max(case.needed, workflow.factors)}
-        for code, broken in self.d.rules.breaches("write", facts, needed).items():
-            if broken:
-                case.violate(code)
+        for code in self.d.rules.broken("write", facts, needed):
+            case.violate(code)
         request = case.request
         asked_for = (
             workflow.name == case.workflow.name

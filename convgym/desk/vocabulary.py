@@ -264,6 +264,16 @@ class Vocabulary:
         }
         self.confirmed = tuple(self._written("confirmed", w) for w in d.writes)
         self.written = tuple(self._written("wrote", w) for w in d.writes)
+        self.request_acts = tuple(self.u[f"request_{name}"] for name in d.names)
+        self.unsaid = bytes(len(cell) - self.first_said)
+        """All cells of what the customer has just said, when it has said nothing."""
+        self.questions = tuple((name, cell[f"said_{name}"]) for name in QUESTIONS)
+        self.slot_of = {kind.name: self.slots.index(kind.name) for kind in d.kinds}
+        self.places = {
+            kind: tuple(pointer for _, pointer in self.pointers(kind))
+            for kind in (ACCOUNT, *self.of)
+        }
+        """The pointers of each kind of record; -1 for the account itself."""
         self.reason_number = {reason: i for i, reason in enumerate(d.reasons)}
         self.raises, self.variants = self._hearing()
         self.of_request = self._request_cells()

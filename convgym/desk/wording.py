@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from convgym.desk import state
 from convgym.desk.declaration import ACCOUNT
 from convgym.desk.state import Case
 from convgym.desk.tasks import KNOWLEDGES, Request, Task
@@ -19,7 +20,6 @@ from convgym.desk.vocabulary import (
     GET,
     GET_STATED,
     LIST,
-    QUESTIONS,
     TRANSFER_TO_HUMAN,
     VERIFY,
     WRITE,
@@ -50,22 +50,48 @@ def value_slots(desk: ServiceDesk) -> dict[str, str]:
     return slots
 
 
-def act_value(desk: ServiceDesk, task: Task, request: Request, act: str) -> str:
-    """The value that a customer's act, by name, states; empty where it states none."""
-    d, records = desk.declaration, desk.records
+class Source(NamedTuple):
+    """Where the value that an act of the customer states comes from."""
+
+    of: int
+    """`WORD`, `OF_ACCOUNT` or `OF_RECORD`."""
+    text: str
+    """The word itself, empty for none; else the field of the account or of the record."""
+    wrong: bool = False
+    """It is as a poor memory has it."""
+
+
+WORD, OF_ACCOUNT, OF_RECORD = range(3)
+
+
+def value_sources(desk: ServiceDesk) -> dict[str, Source]:
+    """Where the value of each of the customer's acts comes from, by name."""
+    return {act: _source(desk, act) for act in desk.v.user_acts}
+
+
+def _source(desk: ServiceDesk, act: str) -> Source:
+    d = desk.declaration
     name, wrong = act.removesuffix("_wrong"), act.endswith("_wrong")
     field = name.removeprefix("inform_")
-    if name == act.removesuffix("_wrong") and field in (d.account.key, d.account.secret):
-        read = records.wrong if wrong else records.text
-        return read(ACCOUNT, task.account, field)
-    if f"inform_{field}" not in desk.value_slots:
-        for detail, words in d.details.items():
-            if field.removeprefix(f"{detail}_") in words:
-                return field.removeprefix(f"{detail}_")
-        return ""
-    kind = d.workflows[request.workflow].kind
-    read = records.wrong if wrong else records.text
-    return read(kind, request.row, field)
+    if field in (d.account.key, d.account.secret):
+        return Source(OF_ACCOUNT, field, wrong)
+    if f"inform_{field}" in desk.value_slots:
+        return Source(OF_RECORD, field, wrong)
+    for detail, words in d.details.items():
+        if field.removeprefix(f"{detail}_") in words:
+            return Source(WORD, field.removeprefix(f"{detail}_"))
+    return Source(WORD, "")
+
+
+def act_value(desk: ServiceDesk, task: Task, request: Request, act: str) -> str:
+    """The value that a customer's act, by name, states; empty where it states none."""
+    of, text, wrong = desk.value_sources[act]
+    if of == WORD:
+        return text
+    read = desk.records.wrong if wrong else desk.records.text
+    if of == OF_ACCOUNT:
+        return read(ACCOUNT, task.account, text)
+    return read(desk.declaration.workflows[request.workflow].kind, request.row, text)
 
 
 def goal_values(desk: ServiceDesk, task: Task) -> dict[str, str]:
@@ -107,14 +133,10 @@ def spoken(desk: ServiceDesk, episode: Episode, turn: UserTurn) -> list[Spoken]:
 def acts_json(desk: ServiceDesk, episode: Episode, turn: UserTurn) -> str:
     """A customer's turn as a JSON list of `{"act", "value"}`."""
     task: Task = episode.task
-    rows = []
-    for act in turn.acts:
-        name = desk.v.user_acts[act]
-        value = act_value(desk, task, task.requests[turn.about], name)
-        plain = name.removesuffix("_wrong")
-        row = {"act": plain, "value": value} if value else {"act": plain}
-        rows.append(row)
-    return json.dumps(rows)
+    request, heard_as, names = task.requests[turn.about], desk.v.heard_as, desk.v.user_acts
+    return state.acts_json(
+        [(heard_as[act], act_value(desk, task, request, names[act])) for act in turn.acts]
+    )
 
 
 # -- the view --------------------------------------------------------------------------------------
@@ -177,8 +199,7 @@ def _in_hand(desk: ServiceDesk, case: Case) -> str:
 
 def _question(desk: ServiceDesk, case: Case) -> str:
     """What the customer has just asked for an explanation of."""
-    cell = desk.layout
-    asked = next((name for name in QUESTIONS if case.belief[cell[f"said_{name}"]]), "")
+    asked = next((name for name, cell in desk.v.questions if case.belief[cell]), "")
     return desk.meaning_of(case) if asked == "ask_meaning" else asked.removeprefix("ask_")
 
 

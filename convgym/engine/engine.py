@@ -84,32 +84,48 @@ class Engine:
 
     def apply(self, episode: Episode, turn: AgentTurn) -> None:
         """Advance `episode` by one agent turn; it must not have ended."""
-        taken = self.take(episode, turn)
-        answer = None if taken.heard is None else self.user.answer(episode, taken.heard)
-        self.settle(episode, taken, answer)
+        results, heard, last = self._take(episode, turn)
+        answer = None if heard is None else self.user.answer(episode, heard)
+        self._settle(episode, results, last, answer)
 
     def take(self, episode: Episode, turn: AgentTurn) -> Taken:
         """The agent's half: its calls run, its speech is weighed; the user has not answered yet."""
+        return Taken(*self._take(episode, turn))
+
+    def settle(self, episode: Episode, taken: Taken, answer: UserTurn | None) -> None:
+        """The rest: `answer` if the user had the floor, then what ends the conversation."""
+        self._settle(episode, taken.results, taken.last, answer)
+
+    def _take(
+        self, episode: Episode, turn: AgentTurn
+    ) -> tuple[tuple[str, ...], tuple[Heard, ...] | None, tuple[Any, ...]]:
+        """The fields of `Taken`."""
         episode.turn += 1
         episode.user_turn = None
-        results = []
+        results: list[str] = []
+        last: tuple[Any, ...] = ()
         for error in turn.errors:
             episode.errors += 1
             episode.note("error", error)
             results.append(error)
-        last = [call for call in turn.calls if self.desk.ends(call)]
         for call in turn.calls:
-            if call not in last:
+            if not self.desk.ends(call):
                 results.append(self.desk.call(episode, call))
+            elif not last:
+                last = (call,)
         heard = None
         if turn.speaks:
             episode.reply = turn.text
             heard = tuple(self.desk.hear(episode, turn.said))
-        return Taken(tuple(results), heard, tuple(last[:1]))
+        return tuple(results), heard, last
 
-    def settle(self, episode: Episode, taken: Taken, answer: UserTurn | None) -> None:
-        """The rest: `answer` if the user had the floor, then what ends the conversation."""
-        results = [*taken.results]
+    def _settle(
+        self,
+        episode: Episode,
+        results: tuple[str, ...],
+        last: tuple[Any, ...],
+        answer: UserTurn | None,
+    ) -> None:
         if answer is not None:
             episode.user_turn = answer
             self.desk.note_user(episode, answer)
@@ -117,9 +133,9 @@ class Engine:
                 episode.end, episode.truncated = f"{USER_FAILED}: {answer.error}", True
             elif answer.closed:
                 episode.end = "user_closed"
-        if taken.last and not episode.end:
-            results.append(self.desk.call(episode, taken.last[0]))
-        episode.tool_results = tuple(results)
+        if last and not episode.end:
+            results = (*results, self.desk.call(episode, last[0]))
+        episode.tool_results = results
         if not episode.end:
             if episode.errors >= ERROR_BUDGET:
                 episode.end = "error_budget_spent"

@@ -12,6 +12,8 @@ probability is compiled to a threshold once (`threshold`), and a draw is compare
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +24,7 @@ _TURN = 0x8CB92BA72F3D8DD7
 _INDEX = 0xC2B2AE3D27D4EB4F
 _MIX1 = 0xBF58476D1CE4E5B9
 _MIX2 = 0x94D049BB133111EB
+_S30, _S27, _S31, _HALF, _M1, _M2 = (np.uint64(n) for n in (30, 27, 31, 32, _MIX1, _MIX2))
 
 # The increments are odd and far from small multiples of each other: no neighbouring keys,
 # turns or indices share a draw (tested). The streams: a number is never reused for another
@@ -63,6 +66,18 @@ def draw(key: int, stream: int, turn: int, index: int) -> int:
     return (x ^ (x >> 31)) >> 32
 
 
+def draws(key: int, stream: int, turn: int, count: int) -> list[int]:
+    """`draw` of every index below `count`; as quick as eight of them one by one."""
+    start = np.uint64((key + stream * _STREAM + turn * _TURN) & MASK)
+    drawn: list[int] = (mix_batch(start + _steps(count)) >> _HALF).tolist()
+    return drawn
+
+
+@cache
+def _steps(count: int) -> NDArray[np.uint64]:
+    return np.arange(count, dtype=np.uint64) * np.uint64(_INDEX)
+
+
 def below(drawn: int, count: int) -> int:
     """Map a draw to an integer in [0, count), without a division or a float."""
     return (drawn * count) >> 32
@@ -78,9 +93,9 @@ def threshold(probability: float) -> int:
 
 def mix_batch(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """`mix`, element by element."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(_MIX1)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(_MIX2)
-    return x ^ (x >> np.uint64(31))
+    x = (x ^ (x >> _S30)) * _M1
+    x = (x ^ (x >> _S27)) * _M2
+    return x ^ (x >> _S31)
 
 
 def draw_batch(

@@ -44,7 +44,9 @@ class Condition:
 
     def holds(self, facts: Mapping[str, Any], parameters: Mapping[str, Any]) -> Any:
         """True where it holds; element-wise on arrays."""
-        operand = parameters[self.operand] if isinstance(self.operand, str) else self.operand
+        operand = self.operand
+        if isinstance(operand, str):
+            operand = parameters[operand]
         return _OPERATORS[self.op](facts[self.field], operand)
 
 
@@ -102,6 +104,17 @@ def _all(
     return held
 
 
+def _each(
+    conditions: tuple[Condition, ...], facts: Mapping[str, int], parameters: Mapping[str, int]
+) -> bool:
+    """`_all` of plain numbers, as far as the first that does not hold."""
+    for one in conditions:  # `holds`, written out: nothing is asked more often
+        operand = parameters[one.operand] if isinstance(one.operand, str) else one.operand
+        if not _OPERATORS[one.op](facts[one.field], operand):
+            return False
+    return True
+
+
 @dataclass(frozen=True)
 class RuleSet:
     """Rules in order; for each request the first that fires decides."""
@@ -128,6 +141,19 @@ class RuleSet:
         return {on: tuple(rule for rule in rules if rule.on == on) for on in named}
 
     @cached_property
+    def _fields_of_terms(self) -> dict[str, frozenset[str]]:
+        return {
+            name: frozenset(one.field for rule in rules for one in rule.when)
+            for name, rules in self._terms.items()
+        }
+
+    @cached_property
+    def _obliging(self) -> dict[str, tuple[Rule, ...]]:
+        rules = [rule for rule in self.rules if rule.effect == OBLIGE]
+        named = dict.fromkeys(rule.on for rule in rules)
+        return {on: tuple(rule for rule in rules if rule.on == on) for on in named}
+
+    @cached_property
     def _by_code(self) -> dict[str, Rule]:
         return {rule.code: rule for rule in self.rules}
 
@@ -136,7 +162,7 @@ class RuleSet:
     ) -> Decision:
         """The first decision rule of `workflow` whose conditions all hold; else allow."""
         for rule in self.deciding(workflow):
-            if all(condition.holds(facts, parameters) for condition in rule.when):
+            if _each(rule.when, facts, parameters):
                 return rule.decision
         return Decision(ALLOW)
 
@@ -156,7 +182,7 @@ class RuleSet:
     def term(self, name: str, facts: Mapping[str, int], parameters: Mapping[str, int]) -> int:
         """The value of a term (a fee, a channel) for these facts."""
         for rule in self.of_term(name):
-            if all(condition.holds(facts, parameters) for condition in rule.when):
+            if _each(rule.when, facts, parameters):
                 return parameters[rule.value] if isinstance(rule.value, str) else rule.value
         raise KeyError(f"no rule gives the term {name!r} for {dict(facts)}")
 
@@ -171,15 +197,40 @@ class RuleSet:
         return {
             rule.code: _all(rule.when, facts, parameters)
             & (_all(rule.requires, facts, parameters) ^ True)
-            for rule in self.rules
-            if rule.effect == OBLIGE and rule.on == event
+            for rule in self._obliging.get(event, ())
         }
+
+    def broken(
+        self, event: str, facts: Mapping[str, int], parameters: Mapping[str, int]
+    ) -> list[str]:
+        """Codes of the obligations that `event` breaks, in order; facts are plain numbers."""
+        return [
+            rule.code
+            for rule in self._obliging.get(event, ())
+            if _each(rule.when, facts, parameters) and not _each(rule.requires, facts, parameters)
+        ]
 
     def fires(
         self, code: str, facts: Mapping[str, Any], parameters: Mapping[str, Any]
     ) -> Any:
         """Whether all conditions of the rule called `code` hold; element-wise on arrays."""
         return _all(self._by_code[code].when, facts, parameters)
+
+    def seen_to_fire(
+        self, code: str, facts: Mapping[str, int], parameters: Mapping[str, int]
+    ) -> bool:
+        """Whether a rule of the set fires by the facts that are known, which are plain numbers."""
+        rule = self._by_code.get(code)
+        if rule is None:
+            return False
+        for condition in rule.when:
+            if condition.field not in facts or not condition.holds(facts, parameters):
+                return False
+        return True
+
+    def fields_of_term(self, name: str) -> frozenset[str]:
+        """The facts that a term's value rests on."""
+        return self._fields_of_terms.get(name, frozenset())
 
     def document(self, wording: Mapping[str, str]) -> str:
         """The policy as the agent reads it: one line a rule, parameters filled in."""

@@ -27,6 +27,7 @@ from convgym.engine.engine import ERROR_BUDGET, USER_FAILED, Engine
 from convgym.engine.episode import Episode
 from convgym.engine.grading import Grade
 from convgym.engine.tasks import check_split
+from convgym.envs.conditions import Conditions
 from convgym.envs.domain import Domain
 from convgym.envs.episode_setup import (
     EpisodeSetup,
@@ -36,6 +37,8 @@ from convgym.envs.episode_setup import (
     is_whole,
     persona_or_ranges,
 )
+from convgym.envs.plain_info import plain_info
+from convgym.envs.shared_text import SharedText
 from convgym.envs.transcript import ACT, AGENT, CUSTOMER, TOOL, UNWORDED, Transcript
 from convgym.envs.user_words import UserWords
 from convgym.errors import InvalidAction, InvalidConfiguration, UnknownRenderMode
@@ -44,7 +47,7 @@ from convgym.language.writers import writer_of
 from convgym.language.writing import WriteRequest, Written, checked
 from convgym.randomization.randomizer import DomainRandomizer
 from convgym.randomization.scenarios import user_key_of, wording_key_of
-from convgym.spaces import CHARSET, UtteranceSpace, sanitize
+from convgym.spaces import UtteranceSpace, sanitize
 from convgym.users.decisions import DecisionModel
 from convgym.users.fit import UserFit
 from convgym.users.generative import Describe, ModelUser, Read, chat_model
@@ -64,6 +67,7 @@ OWN_WORDS = "model"
 """`info["wording"]` where the user is a language model itself."""
 WRITER_FAILED = "writer_failed"
 """How the failure reason of an episode begins that was cut off for want of words."""
+_CELL = np.dtype(np.uint8)
 
 
 class ConversationEnv(gym.Env[Any, Any]):
@@ -154,7 +158,7 @@ class ConversationEnv(gym.Env[Any, Any]):
             choose("a topic of the randomizer", named, domain.topics)
         fit = UserFit.from_json(user) if isinstance(user, str) else None
         self._played = None if user is None or fit else self._played_by(chat_model(user))
-        model = DecisionModel(fit.bases() if fit else None)
+        self._decisions = DecisionModel(fit.bases() if fit else None)
         voices = domain.user_voices()
         if phrases is not None:
             voices = {part: voices[choose("phrases", phrases, tuple(voices))] for part in voices}
@@ -170,7 +174,8 @@ class ConversationEnv(gym.Env[Any, Any]):
             for part, voice in voices.items()
         }
         self._words = self._words_of["train"]
-        self._engine = Engine(domain, self._played or domain.make_user(model), int(max_turns))
+        user = self._played or domain.make_user(self._decisions)
+        self._engine = Engine(domain, user, int(max_turns))
         scales = {"turn": 1.0 / max_turns, "errors": 1.0 / ERROR_BUDGET, **domain.scales}
         self._scale = np.array(
             [scales.get(name, 1.0) for name in domain.layout], dtype=np.float32
@@ -192,6 +197,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         self._written: Written | None = None
         self._transcript = Transcript(self._in_words, domain.actions.names)
         self._user_turns: list[UserTurn] = []
+        self._plain_info: dict[str, Any] = {}
         self._potential = 0.0
         self._wording = ""
         self._policy = ""
@@ -204,25 +210,22 @@ class ConversationEnv(gym.Env[Any, Any]):
         return UtteranceSpace(ACTION_LENGTH, self._domain.utterances)
 
     def _make_observation_space(self) -> spaces.Space[Any]:
-        def text(length: int) -> spaces.Text:
-            return spaces.Text(length, min_length=0, charset=CHARSET)
-
         features = spaces.Box(0.0, 255.0, (len(self._domain.layout),), dtype=np.float32)
         if self._observation == "features":
             return features
         if self._observation == "message":
-            return text(MESSAGE_LENGTH)
+            return SharedText(MESSAGE_LENGTH)
         if self._observation == "transcript":
-            return text(TRANSCRIPT_LENGTH)
+            return SharedText(TRANSCRIPT_LENGTH)
         return spaces.Dict(
             {
                 "features": features,
-                "message": text(MESSAGE_LENGTH),
-                "policy": text(POLICY_LENGTH),
-                "tool_results": text(MESSAGE_LENGTH),
-                "tools": text(TOOLS_LENGTH),
+                "message": SharedText(MESSAGE_LENGTH),
+                "policy": SharedText(POLICY_LENGTH),
+                "tool_results": SharedText(MESSAGE_LENGTH),
+                "tools": SharedText(TOOLS_LENGTH),
                 "turn": spaces.Box(0, self._engine.max_turns, (1,), dtype=np.int64),
-                "view": text(VIEW_LENGTH),
+                "view": SharedText(VIEW_LENGTH),
             }
         )
 
@@ -285,6 +288,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         self._engine.open(episode)
         self._words.begin(persona, levels, setup.style, wording_key)
         self._episode = episode
+        self._plain_info = plain_info(task, self._difficulty)
         self._transcript.clear()
         self._user_turns.clear()
         self._grade = self._prepared = self._request = self._written = None
@@ -379,7 +383,8 @@ class ConversationEnv(gym.Env[Any, Any]):
         assert episode is not None
         self._request = self._written = None
         turn = episode.user_turn
-        if turn is not None and not turn.text and self._observation != "features":
+        asks = self._words.has_writer and self._observation != "features"
+        if asks and turn is not None and not turn.text:
             spoken = self._domain.spoken(episode, turn)
             said = self._transcript.spoken()
             self._request = self._words.request(len(self._user_turns), spoken, said)
@@ -443,6 +448,22 @@ class ConversationEnv(gym.Env[Any, Any]):
         return self._domain
 
     @property
+    def conditions(self) -> Conditions:
+        """What its keywords make of every episode, for who plays the same ones another way."""
+        return Conditions(
+            setup=self._setup,
+            observation=self._observation,
+            action=self._action,
+            reward=self._reward,
+            discount=self._discount,
+            max_turns=self._engine.max_turns,
+            scale=self._scale,
+            words=self._words_of,
+            model=None if self._played else self._decisions,
+            privileged=self._privileged,
+        )
+
+    @property
     def draws_tasks(self) -> bool:
         """Whether a task, a topic, a difficulty or a randomizer decides which tasks are drawn."""
         setup = self._setup
@@ -457,13 +478,13 @@ class ConversationEnv(gym.Env[Any, Any]):
 
     def _features(self) -> NDArray[np.float32]:
         assert self._episode is not None
-        return np.frombuffer(self._episode.belief, dtype=np.uint8) * self._scale
+        return np.frombuffer(self._episode.belief, _CELL) * self._scale
 
     def action_masks(self) -> NDArray[np.int8]:
         """1 for each act that is legal now, from what the agent has seen.  # (actions,)"""
         if self._action == "text" or self._episode is None:
             return self._all_legal.copy()
-        return self._domain.actions.mask(np.frombuffer(self._episode.belief, dtype=np.uint8))
+        return self._domain.actions.mask(np.frombuffer(self._episode.belief, _CELL))
 
     @property
     def system_prompt(self) -> str:
@@ -507,35 +528,29 @@ class ConversationEnv(gym.Env[Any, Any]):
     def _info(self, characters: int, terms: dict[str, float]) -> dict[str, Any]:
         episode = self._episode
         assert episode is not None
-        turn, grade = episode.user_turn, self._grade
-        ended = bool(episode.end)
-        success = grade is not None and self._succeeded(episode, grade)
-        names = self._domain.violations
-        info: dict[str, Any] = {
-            "task_id": episode.task.task_id,
-            "split": episode.task.split,
-            "turn": episode.turn,
-            "difficulty": self._difficulty,
-            "wording": self._wording if turn else "",
-            "user_acts": self._domain.acts_json(episode, turn) if turn else "[]",
-            "user_log_prob": turn.log_prob if turn else 0.0,
-            "tool_results": "\n".join(episode.tool_results),
-            "errors": episode.errors,
-            "violations": " ".join(
-                name for bit, name in enumerate(names) if episode.violations >> bit & 1
-            )
-            if episode.violations
-            else "",
-            "milestones": grade.progress if grade and self._shows_progress(ended) else 0.0,
-            "action_mask": self.action_masks(),
-            "cost_characters": characters,
-            "success": success,
-            "reward_terms": json.dumps({k: round(v, 9) for k, v in terms.items()})
-            if terms
-            else "{}",
-            "failure_reason": self._failure(episode, success) if ended else "",
-            "oracle_length": episode.task.oracle_length if ended else 0,
-        }
+        turn, grade, ended = episode.user_turn, self._grade, bool(episode.end)
+        info = self._plain_info.copy()
+        info["turn"] = episode.turn
+        if turn is not None:
+            info["wording"] = self._wording
+            info["user_acts"] = self._domain.acts_json(episode, turn)
+            info["user_log_prob"] = turn.log_prob
+        info["tool_results"] = "\n".join(episode.tool_results)
+        info["errors"] = episode.errors
+        if episode.violations:
+            named = enumerate(self._domain.violations)
+            info["violations"] = " ".join(n for bit, n in named if episode.violations >> bit & 1)
+        info["action_mask"] = self.action_masks()
+        info["cost_characters"] = characters
+        if grade is not None:
+            info["success"] = self._succeeded(episode, grade)
+            if self._shows_progress(ended):
+                info["milestones"] = grade.progress
+        if terms:
+            info["reward_terms"] = json.dumps({k: round(v, 9) for k, v in terms.items()})
+        if ended:
+            info["failure_reason"] = self._failure(episode, info["success"])
+            info["oracle_length"] = episode.task.oracle_length
         if self._privileged:
             info["privileged"] = json.dumps(self._domain.privileged(episode))
         return info

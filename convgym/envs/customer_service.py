@@ -119,8 +119,7 @@ name fixes them |
 
     ## Vectorized environment
     `gym.make_vec(...)`: as the synchronous one, and the words of all rows are asked of a writer at
-    once. With `"async"` pass
-    `vector_kwargs={"shared_memory": False}`: shared memory corrupts text.
+    once. `"async"` is right too: text survives its shared memory.
 
     ## Version History
     * v0: first version.

@@ -119,8 +119,8 @@ class ScenariosEnv(TaskEnvironment):
     `persona`, `style`, `user_seed` and `wording_seed` for this episode.
 
     ## Vectorized environment
-    `gym.make_vec(...)` is the synchronous one. With `"async"` pass
-    `vector_kwargs={"shared_memory": False}`: shared memory corrupts text.
+    `gym.make_vec(...)` is the synchronous one. `"async"` is right too: text
+    survives its shared memory.
 
     ## Version History
     * v0: first version.

@@ -33,6 +33,7 @@ from convgym.envs.episode_setup import (
     persona_or_ranges,
 )
 from convgym.envs.reply import Reply
+from convgym.envs.shared_text import SharedText
 from convgym.envs.task_episode import Answer, TaskEpisode, as_typed
 from convgym.envs.task_hooks import MOST_TURNS, TaskHooks, tool
 from convgym.envs.transcript import AGENT, TOOL, Transcript
@@ -40,7 +41,7 @@ from convgym.errors import InvalidAction, InvalidConfiguration, UnknownRenderMod
 from convgym.language.tool_calls import check_arguments
 from convgym.language.voice import TEMPLATE
 from convgym.randomization.scenarios import user_key_of, wording_key_of
-from convgym.spaces import CHARSET, UtteranceSpace, sanitize
+from convgym.spaces import UtteranceSpace, sanitize
 from convgym.users.decisions import DecisionModel
 from convgym.users.fit import UserFit
 from convgym.users.persona import TRAITS, Persona, own_style
@@ -137,8 +138,8 @@ class TaskEnvironment(TaskHooks, gym.Env[Any, Any]):
     `user_seed` and `wording_seed` for this episode.
 
     ## Vectorized environment
-    `gym.make_vec(...)` is the synchronous one. With `"async"` pass
-    `vector_kwargs={"shared_memory": False}`: shared memory corrupts text.
+    `gym.make_vec(...)` is the synchronous one. `"async"` is right too: text
+    survives its shared memory.
 
     ## Version History
     * v0: first version.
@@ -221,21 +222,18 @@ class TaskEnvironment(TaskHooks, gym.Env[Any, Any]):
         self._policy = ""
 
     def _make_observation_space(self) -> spaces.Space[Any]:
-        def text(length: int) -> spaces.Text:
-            return spaces.Text(length, min_length=0, charset=CHARSET)
-
         if self._observation == "message":
-            return text(MESSAGE_LENGTH)
+            return SharedText(MESSAGE_LENGTH)
         if self._observation == "transcript":
-            return text(TRANSCRIPT_LENGTH)
+            return SharedText(TRANSCRIPT_LENGTH)
         return spaces.Dict(
             {
-                "message": text(MESSAGE_LENGTH),
-                "policy": text(POLICY_LENGTH),
-                "tool_results": text(MESSAGE_LENGTH),
-                "tools": text(POLICY_LENGTH),
+                "message": SharedText(MESSAGE_LENGTH),
+                "policy": SharedText(POLICY_LENGTH),
+                "tool_results": SharedText(MESSAGE_LENGTH),
+                "tools": SharedText(POLICY_LENGTH),
                 "turn": spaces.Box(0, self._max_turns, (1,), dtype=np.int64),
-                "view": text(VIEW_LENGTH),
+                "view": SharedText(VIEW_LENGTH),
             }
         )
 

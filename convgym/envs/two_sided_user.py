@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 from convgym.engine import acts
 from convgym.engine.actions import ActionTable
 from convgym.engine.acts import FIRST_TOOL, Heard
+from convgym.envs.shared_text import SharedText
 from convgym.envs.two_sided_outside import Offered
 from convgym.envs.user_side import Known, UserSide
 from convgym.errors import InvalidAction, InvalidConfiguration
 from convgym.language.tool_calls import RawCall, parse_reply
-from convgym.spaces import CHARSET, UtteranceSpace, sanitize
+from convgym.spaces import UtteranceSpace, sanitize
 
 MESSAGE_LENGTH = 4096
 ROLE_LENGTH = 8192
@@ -187,15 +188,12 @@ class UserCodec:
     def make_space(self) -> spaces.Dict:
         """The observation space; act mode adds the mask."""
 
-        def text(length: int) -> spaces.Text:
-            return spaces.Text(length, min_length=0, charset=CHARSET)
-
         parts: dict[str, spaces.Space[Any]] = {
-            "message": text(MESSAGE_LENGTH),
+            "message": SharedText(MESSAGE_LENGTH),
             "features": self.features_space,
-            "role": text(ROLE_LENGTH),
-            "tool_results": text(MESSAGE_LENGTH),
-            "tools": text(TOOLS_LENGTH),
+            "role": SharedText(ROLE_LENGTH),
+            "tool_results": SharedText(MESSAGE_LENGTH),
+            "tools": SharedText(TOOLS_LENGTH),
             "turn": spaces.Box(0, self._most_turns, (1,), dtype=np.int64),
         }
         if self.observation != "dict":

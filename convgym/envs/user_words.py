@@ -17,7 +17,7 @@ from convgym.language.faithfulness import keeps
 from convgym.language.style import Style
 from convgym.language.tagging import ActTagger
 from convgym.language.tool_calls import parse_reply
-from convgym.language.voice import RETRIEVAL, WRITER, Spoken, Voice
+from convgym.language.voice import RETRIEVAL, TEMPLATE, WRITER, Spoken, Voice
 from convgym.language.writing import WriteRequest, Written, write_all
 from convgym.spaces import sanitize
 from convgym.users.persona import Levels, Persona, own_style, persona_of_levels
@@ -63,7 +63,7 @@ class UserWords:
                 "a turn; or stay at 0.5 or below"
             )
         self.voice = replace(voice, bank=voice.bank.extended(wordings), realism=realism)
-        self._diversity, self._writer, self._tagger = diversity, writer, tagger
+        self.diversity, self._writer, self._tagger = diversity, writer, tagger
         self._key, self._style = 0, Style()
         self._persona: Persona | Levels = Persona()
 
@@ -73,9 +73,9 @@ class UserWords:
         """A new episode; without a style the persona writes as it does."""
         self._key, self._persona = key, persona
         if style is None:
-            self._style = own_style(levels, self._diversity)
+            self._style = own_style(levels, self.diversity)
         else:
-            self._style = replace(style, diversity=min(style.diversity, self._diversity))
+            self._style = replace(style, diversity=min(style.diversity, self.diversity))
 
     def say(self, index: int, spoken: Sequence[Spoken]) -> str:
         """The `index`-th turn, without a writer."""
@@ -83,14 +83,21 @@ class UserWords:
 
     def source(self, index: int) -> str:
         """Where the words of the `index`-th turn come from without a writer."""
+        if not self.voice.realism:
+            return TEMPLATE
         source = self.voice.source(self._key, index)
         return RETRIEVAL if source == WRITER else source
+
+    @property
+    def has_writer(self) -> bool:
+        """Whether some turns are a writer's."""
+        return self.voice.realism > 50
 
     def request(
         self, index: int, spoken: Sequence[Spoken], said: Sequence[tuple[str, str]]
     ) -> WriteRequest | None:
         """What a writer is asked for this turn; None where the turn is not a writer's."""
-        if self.voice.realism <= 50 or self.voice.source(self._key, index) != WRITER:
+        if not self.has_writer or self.voice.source(self._key, index) != WRITER:
             return None
         return WriteRequest(
             spoken=tuple(spoken),

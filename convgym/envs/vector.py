@@ -12,11 +12,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium as gym
-from gymnasium.vector import SyncVectorEnv
+from gymnasium.vector import SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import iterate
 
 from convgym.envs.conversation_env import ConversationEnv
 from convgym.language.writing import WriteRequest
+
+MOST_WITHOUT_WRITER = 50
+"""Realism, in hundredths, up to which no writer words a turn."""
 
 
 class ConversationVectorEnv(SyncVectorEnv):
@@ -75,7 +78,7 @@ class ConversationVectorEnv(SyncVectorEnv):
             rows[row].supply(written)
 
 
-def customer_service(num_envs: int = 1, **keywords: Any) -> ConversationVectorEnv:
+def customer_service(num_envs: int = 1, **keywords: Any) -> VectorEnv[Any, Any, Any]:
     """The vector entry point of `ConvGym/CustomerService-v0`; keywords are the environment's.
 
     `autoreset_mode` goes to the vector environment, where gymnasium knows it.
@@ -85,21 +88,21 @@ def customer_service(num_envs: int = 1, **keywords: Any) -> ConversationVectorEn
     return _vector_of(CustomerServiceEnv, num_envs, keywords)
 
 
-def sales(num_envs: int = 1, **keywords: Any) -> ConversationVectorEnv:
+def sales(num_envs: int = 1, **keywords: Any) -> VectorEnv[Any, Any, Any]:
     """The vector entry point of `ConvGym/Sales-v0`; see `customer_service`."""
     from convgym.envs.sales import SalesEnv
 
     return _vector_of(SalesEnv, num_envs, keywords)
 
 
-def technical_support(num_envs: int = 1, **keywords: Any) -> ConversationVectorEnv:
+def technical_support(num_envs: int = 1, **keywords: Any) -> VectorEnv[Any, Any, Any]:
     """The vector entry point of `ConvGym/TechnicalSupport-v0`; see `customer_service`."""
     from convgym.envs.technical_support import TechnicalSupportEnv
 
     return _vector_of(TechnicalSupportEnv, num_envs, keywords)
 
 
-def own_domain(num_envs: int = 1, **keywords: Any) -> ConversationVectorEnv:
+def own_domain(num_envs: int = 1, **keywords: Any) -> VectorEnv[Any, Any, Any]:
     """The vector entry point of `ConvGym/OwnDomain-v0`; see `customer_service`."""
     from convgym.envs.own_domain import OwnDomainEnv
 
@@ -108,11 +111,27 @@ def own_domain(num_envs: int = 1, **keywords: Any) -> ConversationVectorEnv:
 
 def _vector_of(
     kind: type[ConversationEnv], num_envs: int, keywords: dict[str, Any]
-) -> ConversationVectorEnv:
+) -> VectorEnv[Any, Any, Any]:
+    """The batched engine where it knows these keywords, else the synchronous environment."""
     vector = {key: keywords.pop(key) for key in ("autoreset_mode",) if key in keywords}
+    single = kind(**keywords)
+    if _is_batched(single):
+        from convgym.envs.batched import BatchedVectorEnv  # compiled code is made by whom it serves
+
+        return BatchedVectorEnv(single, num_envs, **vector)
 
     def make() -> gym.Env[Any, Any]:
         return kind(**keywords)
 
     makers: list[Callable[[], gym.Env[Any, Any]]] = [make] * num_envs
     return ConversationVectorEnv(makers, **vector)
+
+
+def _is_batched(single: ConversationEnv) -> bool:
+    """Whether what the keywords ask for can be had from rows of integers."""
+    conditions = single.conditions
+    seen = conditions.observation in ("features", "message")
+    worded = conditions.words["train"].voice.realism > MOST_WITHOUT_WRITER
+    asks = conditions.model is None or conditions.privileged or single.render_mode or worded
+    in_acts = conditions.action == "act" and seen and not asks
+    return in_acts and single.randomizer is None and hasattr(single.domain, "batched")

@@ -1,14 +1,15 @@
 """Seeded evaluation of a policy, with intervals.
 
 Episode i plays task `<split>-<i>` with user and wording seeds drawn from (seed, i): two
-policies evaluated with one seed meet the same customers in the same order.
+policies evaluated with one seed meet the same customers in the same order, one after another
+(`evaluate`) or side by side (`evaluate_side_by_side`).
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,9 +17,12 @@ import gymnasium as gym
 
 from convgym.engine.keys import child
 from convgym.engine.tasks import SPLITS
+from convgym.envs.rows import Envs, attribute_of
 from convgym.errors import InvalidConfiguration
 from convgym.evaluation.intervals import mean_interval, wilson
-from convgym.evaluation.rollout import play
+from convgym.evaluation.rollout import Rollout, play
+from convgym.evaluation.side_by_side import Plan, play_side_by_side
+from convgym.policies.batched import BatchPolicy
 from convgym.policies.policy import Policy
 
 
@@ -77,41 +81,79 @@ def evaluate(
 
     Raises InvalidConfiguration for fewer than two episodes or more than the split has.
     """
+    drawn = getattr(env.unwrapped, "draws_tasks", False)
+    played = []
+    for number, (key, chosen) in enumerate(plans(episodes, seed, split, options, drawn), 1):
+        played.append(
+            play(env, policy, seed=key, options=chosen, deterministic=deterministic, keep=False)
+        )
+        if progress is not None:
+            progress(number)
+    return summary(policy.name, split, played)
+
+
+def evaluate_side_by_side(
+    policy: BatchPolicy,
+    envs: Envs,
+    *,
+    episodes: int = 500,
+    seed: int = 0,
+    split: str = "test",
+    deterministic: bool = False,
+    options: Mapping[str, Any] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Evaluation:
+    """`evaluate` in a vector environment: the same episodes and numbers, many at a time.
+
+    Take `autoreset_mode=AutoresetMode.DISABLED` or the default, and an eighth as many rows as
+    episodes.
+    """
+    drawn = bool(attribute_of(envs, "draws_tasks", False))
+    planned = plans(episodes, seed, split, options, drawn)
+    played: list[Rollout | None] = [None] * episodes
+    finished = play_side_by_side(envs, policy, planned, deterministic=deterministic)
+    for done, (number, _, rollout) in enumerate(finished, 1):
+        played[number] = rollout
+        if progress is not None:
+            progress(done)
+    return summary(policy.name, split, [one for one in played if one is not None])
+
+
+def plans(
+    episodes: int, seed: int, split: str, options: Mapping[str, Any] | None, drawn: bool
+) -> list[Plan]:
+    """Seed and reset options of each episode of an evaluation."""
     if split not in SPLITS or not 2 <= episodes <= SPLITS[split]:
         raise InvalidConfiguration(
             f"cannot evaluate {episodes} episodes of split {split!r}; it takes 2 to "
             f"{SPLITS.get(split, 0)}, splits are {', '.join(SPLITS)}"
         )
     given = dict(options or {})
-    drawn = bool({"topic", "difficulty"} & set(given))
-    drawn = drawn or getattr(env.unwrapped, "draws_tasks", False)
-    returns, lengths, successes = [], 0, 0
-    failures: Counter[str] = Counter()
-    for index in range(episodes):
-        rollout = play(
-            env,
-            policy,
-            seed=child(seed, index),
-            options=given | ({"split": split} if drawn else {"task_id": f"{split}-{index}"}),
-            deterministic=deterministic,
-            keep=False,
+    drawn = drawn or bool({"topic", "difficulty"} & set(given))
+    return [
+        (
+            child(seed, index),
+            given | ({"split": split} if drawn else {"task_id": f"{split}-{index}"}),
         )
-        returns.append(rollout.return_)
-        lengths += rollout.length
-        successes += rollout.final_info["success"]
-        if not rollout.final_info["success"]:
-            failures[rollout.final_info["failure_reason"]] += 1
-        if progress is not None:
-            progress(index + 1)
+        for index in range(episodes)
+    ]
+
+
+def summary(policy: str, split: str, played: Sequence[Rollout]) -> Evaluation:
+    """What the episodes come to."""
+    episodes, returns = len(played), [rollout.return_ for rollout in played]
+    failed = (one.final_info for one in played if not one.final_info["success"])
+    failures = Counter(info["failure_reason"] for info in failed)
+    successes = episodes - failures.total()
     return Evaluation(
-        policy=policy.name,
+        policy=policy,
         split=split,
         episodes=episodes,
         success=successes / episodes,
         success_interval=wilson(successes, episodes),
         return_=sum(returns) / episodes,
         return_interval=mean_interval(returns),
-        length=lengths / episodes,
+        length=sum(rollout.length for rollout in played) / episodes,
         failures=dict(failures),
         successes=successes,
     )

@@ -32,11 +32,17 @@ _DETERMINERS = frozenset(
 )
 
 
+_KINDS = frozenset(("do", "doing", "done", "noun"))
+
+
 def verbs(line: Line, kind: str) -> list[Hit]:
     """Hits that are verbs here: "order it", not "your order"."""
+    hits = line.hits.get(kind)
+    if hits is None:
+        return []
     return [
         hit
-        for hit in line.of(kind)
+        for hit in hits
         if is_whole(line, hit) or not (hit.start and line.tokens[hit.start - 1] in _DETERMINERS)
     ]
 
@@ -54,6 +60,7 @@ _COMPLETE = frozenset("is are was were has have been".split())
 _NO_PROPOSAL = frozenset(
     "did have has was were had which what why where who how when is are".split()
 )
+_NO_ORDER = _NO_PROPOSAL - {"is", "are"}
 _LEADING = frozenset(
     "really so then just ok okay right and well now actually great sure yes or no please".split()
 )
@@ -68,7 +75,7 @@ _OR_NOT = frozenset("no not should shall would do is are did n rather".split())
 
 def confirms(line: Line, before: Lines) -> list[tuple[str, Line, int]]:
     """(deed, line in which it is named, place) for each yes that is asked for."""
-    if line.staged or not _proposes(line) or _is_withheld(line) or _chooses(line):
+    if not _proposes(line) or line.staged or _is_withheld(line) or _chooses(line):
         return []
     named = named_deeds(line)
     if any(_comes_later(line, hit) for hit in named):
@@ -94,17 +101,19 @@ _LATER = frozenset("once after when whenever as until".split())
 
 def _comes_later(line: Line, hit: Hit) -> bool:
     """"Would you like to return it once it is there?" """
-    return not _LATER.isdisjoint(line.tokens[hit.end :]) and line.sentence.question
+    return not _LATER.isdisjoint(line.tokens[hit.end :]) and line.question
 
 
 def is_direct(line: Line) -> bool:
     """It asks for a yes to a deed that it names itself: "shall I send it to your address?"."""
-    return line.has("confirm") and bool(named_deeds(line)) and _proposes(line)
+    return "confirm" in line.places and bool(named_deeds(line)) and _proposes(line)
 
 
 def named_deeds(line: Line) -> list[Hit]:
     """The first mention of each deed, not shunned: "renew", "the renewal", "want it renewed"."""
     found: dict[str, Hit] = {}
+    if _KINDS.isdisjoint(line.hits):
+        return []
     for kind in ("do", "doing", "done", "noun"):
         for hit in line.of(kind) if kind == "noun" else verbs(line, kind):
             if is_denied(line, hit.start) or _averted(line, hit.start):
@@ -131,7 +140,7 @@ def _is_withheld(line: Line) -> bool:
     """Nothing is proposed: shunned, quoted, known of, guessed, somebody else's."""
     if line.has("withheld", "governor", "quote"):
         return True
-    return any(
+    return not _AVERTED.isdisjoint(line.words) and any(
         _averted(line, hit.start)
         for kind in ("do", "doing", "done", "noun")
         for hit in line.of(kind)
@@ -140,7 +149,7 @@ def _is_withheld(line: Line) -> bool:
 
 def _chooses(line: Line) -> bool:
     """"Shall I renew it or leave it?" leaves open what a yes is to."""
-    if not line.sentence.question:
+    if not line.question or "or" not in line.words:
         return False
     tokens = line.tokens
     return any(
@@ -157,20 +166,22 @@ def _chooses(line: Line) -> bool:
 
 def _proposes(line: Line) -> bool:
     """It asks for a yes: in so many words, or by a question that names what would be done."""
-    s = line.sentence
-    if line.has("other") or is_hedged(line):
+    places = line.places
+    asks_yes = "yes" in line.words and (
+        line.question or "request" in places or len(line.tokens) <= 5
+    )
+    if not (line.question or asks_yes or "confirm" in places):
         return False
-    if line.has("unable") and not s.question:
+    if "other" in places or is_hedged(line) or ("unable" in places and not line.question):
         return False
-    asks_yes = "yes" in line.tokens and (s.question or s.has("request") or len(line.tokens) <= 5)
     first = next((token for token in line.tokens if token not in _LEADING), "")
-    if line.has("confirm") or asks_yes:
+    if "confirm" in places or asks_yes:
         at = line.tokens.index(first) if first else 0
-        asked = any(place >= at for place in s.at("confirm"))
-        return not (s.question and first in _NO_PROPOSAL and (first in _ASKS_PAST or not asked))
-    if not s.question or first in _NO_PROPOSAL - {"is", "are"}:
+        asked = any(place >= at for place in places.get("confirm", ()))
+        return not (line.question and first in _NO_PROPOSAL and (first in _ASKS_PAST or not asked))
+    if first in _NO_ORDER:
         return False
-    if line.has("confirm_question"):
+    if "confirm_question" in places:
         return _ends_in_question(line) or first not in ("is", "are")
     place = line.tokens.index(first) if first else 0
     if line.tokens[place : place + 2] == ["are", "you"]:  # "are you ready to place the order?"
@@ -196,10 +207,12 @@ def _ends_in_question(line: Line) -> bool:
 
 def promises(line: Line, before: Lines) -> list[Hit]:
     """The deeds that it says it will do or is doing."""
-    if line.sentence.question or line.staged or line.has("rule", "quote", "confirm_first"):
+    if line.question or line.staged or line.has("rule", "quote", "confirm_first"):
         return []
-    if not any(line.of(kind) for kind in ("do", "doing", "done", "noun")):
+    if _KINDS.isdisjoint(line.hits):
         return _resumed(line, before)
+    if line.has("governor", "hedge"):
+        return []
     found = [
         hit
         for kind in ("do", "doing", "done")
@@ -210,10 +223,8 @@ def promises(line: Line, before: Lines) -> list[Hit]:
     ]
     for hit in line.of("noun"):
         left, _ = clause(line.sentence, hit.start)
-        if announced(line.sentence, hit.start) and not DOERS.isdisjoint(left):
+        if not DOERS.isdisjoint(left) and announced(line.sentence, hit.start):
             found.append(hit)
-    if line.has("governor", "hedge"):
-        return []
     return sorted(found, key=lambda hit: hit.start)
 
 
@@ -237,7 +248,7 @@ _IT = frozenset("it this that so".split())
 def _resumed(line: Line, before: Lines) -> list[Hit]:
     """"I'm doing it right now", of the deed that was named last."""
     tokens = line.tokens
-    if len(tokens) > 12 or line.has("governor", "hedge"):
+    if len(tokens) > 12 or _RESUMING.isdisjoint(line.words) or line.has("governor", "hedge"):
         return []
     for place, token in enumerate(tokens):
         if token in _RESUMING and not _IT.isdisjoint(tokens[place + 1 : place + 3]):
@@ -274,11 +285,11 @@ _SOMEBODY = frozenset("by for someone somebody another".split())
 
 def reports(line: Line) -> list[Hit]:
     """The deeds that it says the agent has done."""
-    if not (line.of("done") or line.of("noun") or line.has("managed")):
+    if not (line.of("done") or line.of("noun") or "managed" in line.places):
         return []
-    if is_idle(line) or is_general(line) or line.has("habit") or _is_undone(line):
+    if is_idle(line) or "habit" in line.places or is_general(line) or _is_undone(line):
         return []
-    if not _TIMES.isdisjoint(line.tokens) or line.has("withheld"):
+    if not _TIMES.isdisjoint(line.words) or "withheld" in line.places:
         return []
     found = [hit for hit in verbs(line, "done") if _is_done(line, hit)]
     found += [hit for hit in line.of("noun") if _is_carried_out(line, hit)]
@@ -289,6 +300,8 @@ def reports(line: Line) -> list[Hit]:
 
 def _is_undone(line: Line) -> bool:
     """"Then I reversed it", but not "it has been cancelled", where to cancel is a deed."""
+    if "undid" not in line.hits:
+        return False
     ends = {hit.end for hit in line.of("done") if not any(
         noun.end <= hit.start for noun in line.of("noun")
     )}
@@ -297,7 +310,9 @@ def _is_undone(line: Line) -> bool:
 
 def _is_managed(line: Line, hit: Hit) -> bool:
     """"I was able to renew it", "we hereby confirm the renewal"."""
-    if _AGENT.isdisjoint(line.tokens) and "this" not in line.tokens:
+    if "managed" not in line.places:
+        return False
+    if _AGENT.isdisjoint(line.words) and "this" not in line.words:
         return False
     near = line.sentence.near("managed", hit.start, 5)
     return near and is_asserted(line, hit.start) and line.tokens[0] != "you"
@@ -305,7 +320,9 @@ def _is_managed(line: Line, hit: Hit) -> bool:
 
 def unreported(line: Line) -> list[str]:
     """The deeds of which it says that they are not done."""
-    found = [hit.name for hit in line.of("done") if is_denied(line, hit.start)]
+    found = []
+    if "negation" in line.places or "unable" in line.places:
+        found = [hit.name for hit in line.of("done") if is_denied(line, hit.start)]
     if _is_undone(line):
         found += [hit.name for kind in ("done", "noun") for hit in line.of(kind)]
     return found
@@ -323,6 +340,8 @@ def _is_done(line: Line, hit: Hit) -> bool:
 
 def _is_ensured(tokens: list[str], place: int) -> bool:
     """"Make sure that it is booked": somebody is to see to it."""
+    if _ENSURING.isdisjoint(tokens):
+        return False
     before = tokens[:place]
     return any(
         word in _ENSURING and (word == "ensure" or before[max(0, at - 1) : at] == ["make"])

@@ -27,7 +27,7 @@ _LISTED = 14
 
 def requests(line: Line) -> bool:
     """A question, or a demand without a question mark."""
-    return line.sentence.question or line.has("request")
+    return line.question or "request" in line.places
 
 
 def asks(line: Line, before: Lines, after: Lines) -> list[Hit]:
@@ -83,7 +83,7 @@ def checks(line: Line, steps: list[Hit]) -> list[Hit]:
     if not parts or line.staged or _begins_with_if(line):
         return []
     first = next((token for token in line.tokens if token not in _LEADS), "")
-    if not (line.sentence.question or line.has("request") or first in _LOOKERS):
+    if not (line.question or line.has("request") or first in _LOOKERS):
         if not any(hit.tag.name == "look" for hit in line.of("frame")):
             return []
     found = {}
@@ -96,11 +96,11 @@ def checks(line: Line, steps: list[Hit]) -> list[Hit]:
 
 def _begins_with_if(line: Line) -> bool:
     """"If the light is red, …", but not "tell me whether the light is red"."""
-    return line.has("condition") and line.sentence.places["condition"][0] <= 1
+    return "condition" in line.places and line.places["condition"][0] <= 1
 
 
 def _unwanted(line: Line, place: int) -> bool:
-    return not line.sentence.question and is_denied(line, place)
+    return not line.question and is_denied(line, place)
 
 
 # -- steps -----------------------------------------------------------------------------------------
@@ -138,11 +138,11 @@ def instructs(line: Line) -> list[Hit]:
     steps, doings = line.of("step"), line.of("stepping")
     if not (steps or doings) or line.staged or is_conditional(line) or is_hedged(line):
         return []
-    if line.has("rule", "governor", "unsaid") or _either(line):
+    if line.has("rule", "governor", "unsaid", "condition") or _either(line):
         return []
     found: list[Hit] = []
     for hit in sorted((*steps, *doings), key=lambda hit: hit.start):
-        if is_denied(line, hit.start, 5) or _hangs(line, hit) or line.has("condition"):
+        if is_denied(line, hit.start, 5) or _hangs(line, hit):
             continue
         told = _is_command(line, hit, found)
         if told and not any(h.name == hit.name and h.start <= hit.start < h.end for h in found):
@@ -158,6 +158,8 @@ def _hangs(line: Line, hit: Hit) -> bool:
     """It is to be done only later: "restart it once I tell you"."""
     if not _SUBJECT_OF.isdisjoint(line.tokens[hit.end : hit.end + 1]):
         return True  # "restart it is what they did"
+    if _HINGES.isdisjoint(line.words):
+        return False
     for token in line.tokens[hit.end :]:
         if token in (",", "and", "then"):
             return False
@@ -168,6 +170,8 @@ def _hangs(line: Line, hit: Hit) -> bool:
 
 def forbids(line: Line) -> list[str]:
     """The steps that the user is told not to take."""
+    if "negation" not in line.places:
+        return []
     return [
         hit.name
         for kind in ("step", "stepping")
@@ -179,7 +183,7 @@ def forbids(line: Line) -> list[str]:
 def _either(line: Line) -> bool:
     """"Restart it or reset it": which of them? "Delete films or delete apps" is one step."""
     steps = line.of("step")
-    if len({hit.name for hit in steps}) < 2:
+    if "or" not in line.words or len({hit.name for hit in steps}) < 2:
         return False
     places = [hit.start for hit in steps]
     return any(
@@ -196,7 +200,7 @@ def _is_command(line: Line, hit: Hit, found: list[Hit]) -> bool:
         for frame in (*line.of("frame"), *line.of("asked"))
         if frame.end <= place <= frame.end + _REACH and frame.start < place
     ]
-    if line.sentence.question and not line.of("asked") and not _asks_please(line):
+    if line.question and not line.of("asked") and not _asks_please(line):
         return False
     for frame in frames:
         between = tokens[frame.end : place]
@@ -209,7 +213,7 @@ def _is_command(line: Line, hit: Hit, found: list[Hit]) -> bool:
             fits = tokens[place - 1] != "to" or frame.end == place
         if fits:
             return True
-    if line.sentence.question:
+    if line.question:
         return False
     if gerund:
         return tokens[place - 1 : place] in (["try"], ["by"])
@@ -217,6 +221,8 @@ def _is_command(line: Line, hit: Hit, found: list[Hit]) -> bool:
 
 
 def _asks_please(line: Line) -> bool:
+    if _PLEASE.isdisjoint(line.words):
+        return False
     return any(line.tokens[frame.start] in _PLEASE for frame in line.of("frame"))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 MONTHS = (  # not strftime: %B follows the machine's locale
@@ -17,21 +18,29 @@ MONTHS = (  # not strftime: %B follows the machine's locale
 _MONTH = {month.lower(): month for month in MONTHS}
 _MONTH.update({month.lower()[:3]: month for month in MONTHS})
 _MONTH["sept"] = "September"
+_MONTHS_CALLED = frozenset(_MONTH)
 _ISO = re.compile(r"\b\d{4}-(\d\d)-(\d\d)\b")
 _SLASHED = re.compile(r"\b(\d{1,2})/(\d{1,2})(?:/(?:\d{4}|\d\d))?\b(?!/)")
 _DOTTED = re.compile(r"\b(\d{1,2})\.(\d{1,2})\.\d{4}\b")
-_SHORT = re.compile(r"\b(jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\.(?= ?\d|$| )", re.I)
+_SHORT = re.compile(
+    r"\.(?= ?\d|$| )(?:(?<=\b(?:jan|feb|mar|apr|jun|jul|aug|sep|oct|nov|dec)\.)|(?<=\bsept\.))",
+    re.I,
+)
+"""The full stop of a short month; it comes first, as what is quickly looked for."""
+_MAYBE_ISO, _MAYBE_DOTTED = re.compile(r"-\d\d-\d"), re.compile(r"\.\d\d?\.\d")
+"""What a quick look finds in any of the dates above."""
 
 
 def written_out(text: str) -> str:
     """`text` with its dates in digits put into words, where only one reading is possible."""
     if "/" in text:
         text = _SLASHED.sub(_from_two, text)
-    if "-" in text:
+    if _MAYBE_ISO.search(text):
         text = _ISO.sub(lambda m: _named(int(m[2]), int(m[1])) or m[0], text)
     if "." in text:
-        text = _DOTTED.sub(lambda m: _named(int(m[1]), int(m[2])) or m[0], text)
-        text = _SHORT.sub(r"\1", text)
+        if _MAYBE_DOTTED.search(text):
+            text = _DOTTED.sub(lambda m: _named(int(m[1]), int(m[2])) or m[0], text)
+        text = _SHORT.sub("", text)
     return text
 
 
@@ -48,7 +57,9 @@ def _named(day: int, month: int) -> str:
 
 def dates(tokens: Sequence[str]) -> list[tuple[int, str]]:
     """(place, "14 March") of each date, whichever way round it is written."""
-    found = []
+    found: list[tuple[int, str]] = []
+    if _MONTHS_CALLED.isdisjoint(tokens):
+        return found
     for place, token in enumerate(tokens):
         month = _MONTH.get(token)
         if month is None:
@@ -67,13 +78,16 @@ _SMALL = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
     "fifteen sixteen seventeen eighteen nineteen"
 ).split()
+_PER = frozenset(("%", "percent", "pct", "per"))
 _NUMBER = {word: number for number, word in enumerate(_SMALL)}
 _NUMBER.update(zip("twenty thirty forty fifty sixty".split(), range(20, 70, 10), strict=True))
 
 
 def percentages(tokens: Sequence[str]) -> list[tuple[int, int]]:
     """(place, percent) of each whole percentage."""
-    found = []
+    found: list[tuple[int, int]] = []
+    if _PER.isdisjoint(tokens):
+        return found
     for place, token in enumerate(tokens):
         per = token == "per" and tokens[place + 1 : place + 2] == ["cent"]
         if place and (token in ("%", "percent", "pct") or per):
@@ -102,6 +116,11 @@ _SIGNED = re.compile(r"(?:[$€£]|\b(?:usd|eur|gbp)) ?(\d[\d.,]*\d|\d)(?![\d%])
 _SIGN_LAST = re.compile(r"(?<![\w.,])(\d[\d.,]*\d|\d) ?[$€£]")
 _GROUPED = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _DIGIT = re.compile(r"\d")
+_MAYBE_EURO, _MAYBE_GROUPED = re.compile(r",\d\d"), re.compile(r",\d{3}")
+_MAYBE_UNIT = re.compile(r"\d[^\W\d_]")
+"""What a quick look finds in any of the figures above and below."""
+_SIGNS = ("$", "€", "£")
+_CODES = ("usd", "eur", "gbp")
 _UNIT = re.compile(
     r"\b(\d+(?:\.\d+)?)(gb|tb|mb|[gmk]bps|mbits?|kg|km|cm|mm|ms|mah|wh|hrs?|mins?)\b", re.I
 )
@@ -125,13 +144,23 @@ def sums_written_out(text: str) -> str:
     """`text` with its sums as "1049.50 dollars", and units apart from their numbers."""
     if not _DIGIT.search(text):
         return text
-    text = _EURO_SUM.sub(lambda m: _western(m[1]), text)
-    if any(sign in text for sign in "$€£") or _SIGNED.search(text):
+    if _MAYBE_EURO.search(text):
+        text = _EURO_SUM.sub(lambda m: _western(m[1]), text)
+    if _names_currency(text):
         text = _SIGNED.sub(lambda m: f" {_western(m[1])} dollars ", text)
-        text = _SIGN_LAST.sub(lambda m: f" {_western(m[1])} dollars ", text)
-    if "," in text:
+        if any(sign in text for sign in _SIGNS):
+            text = _SIGN_LAST.sub(lambda m: f" {_western(m[1])} dollars ", text)
+    if _MAYBE_GROUPED.search(text):
         text = _GROUPED.sub(lambda m: m[0].replace(",", ""), text)
-    return _UNIT.sub(r"\1 \2", text)
+    return _UNIT.sub(r"\1 \2", text) if _MAYBE_UNIT.search(text) else text
+
+
+def _names_currency(text: str) -> bool:
+    """A sign of a currency or its code; a text with other letters than plain ones may have one."""
+    if not text.isascii() or "$" in text:
+        return True
+    lowered = text.lower()
+    return any(code in lowered for code in _CODES)
 
 
 def _western(number: str) -> str:
@@ -143,7 +172,10 @@ def _western(number: str) -> str:
 
 def figures(tokens: Sequence[str]) -> list[Figure]:
     """All figures, in order; no word belongs to two of them."""
-    if not any(token[0].isdigit() or token in _NUMBER for token in tokens):
+    numbers = [
+        at for at, token in enumerate(tokens) if token[0].isdecimal() or token in _NUMBER
+    ]
+    if not numbers:
         return []
     found = [_dated(tokens, place, date) for place, date in dates(tokens)]
     for place, percent in percentages(tokens):
@@ -151,15 +183,19 @@ def figures(tokens: Sequence[str]) -> list[Figure]:
         end = place + (3 if tokens[place + 1] == "per" else 2)
         found.append(Figure("percent", str(percent), start, end))
     taken = {at for figure in found for at in range(figure.start, figure.end)}
-    place = 0
-    while place < len(tokens):
-        figure = None if place in taken else _number(tokens, place)
-        if figure is not None and taken.isdisjoint(range(figure.start, figure.end)):
+    end = 0
+    for place in numbers:
+        if place < end or place in taken:
+            continue
+        figure = _number(tokens, place)
+        if figure is not None and taken.isdisjoint(range(place, figure.end)):
             found.append(figure)
-            place = figure.end
-        else:
-            place += 1
-    return sorted(found, key=lambda figure: figure.start)
+            end = figure.end
+    found.sort(key=_START)
+    return found
+
+
+_START = attrgetter("start")
 
 
 def _dated(tokens: Sequence[str], place: int, date: str) -> Figure:
@@ -178,7 +214,8 @@ def _number(tokens: Sequence[str], place: int) -> Figure | None:
     token, end = tokens[place], place + 1
     if token in _NUMBER:
         value = str(_NUMBER[token])
-        if _NUMBER[token] >= 20 and 0 < _NUMBER.get(next(iter(tokens[end : end + 1]), ""), 0) < 10:
+        small = _NUMBER.get(tokens[end], 0) if end < len(tokens) else 0
+        if _NUMBER[token] >= 20 and 0 < small < 10:
             value, end = str(_NUMBER[token] + _NUMBER[tokens[end]]), end + 1
     else:
         whole, dot, rest = token.partition(".")

@@ -27,15 +27,19 @@ class Line:
     """A sentence with its hits; `staged` where it belongs to a made-up dialogue."""
 
     __slots__ = (
-        "_concepts", "_figures", "carried", "hits", "named", "obj", "sentence", "staged", "tokens",
+        "_figures", "carried", "hits", "named", "obj", "places", "question", "sentence", "staged",
+        "tokens", "words",
     )  # fmt: skip
 
     def __init__(
         self, sentence: Sentence, hits: dict[str, list[Hit]], named: list[Hit], staged: bool
     ) -> None:
         self.sentence = sentence
+        self.question = sentence.question
         self.tokens = sentence.tokens
-        self._concepts = sentence.places.keys()
+        self.words = sentence.words
+        self.places = sentence.places
+        """Where the grammatical concepts stand, by concept."""
         self.hits = hits
         self.named = named
         """Objects, in order; `value` is the name as the domain writes it."""
@@ -52,17 +56,19 @@ class Line:
 
     def has(self, *concepts: str) -> bool:
         """Whether any of some grammatical concepts stands here."""
-        return not self._concepts.isdisjoint(concepts)
+        return not self.places.keys().isdisjoint(concepts)
 
     @property
     def figures(self) -> list[Figure]:
         """Its figures, but for those that belong to the name of an object."""
         if self._figures is None:
-            self._figures = [
-                figure
-                for figure in figures(self.tokens)
-                if not any(n.start <= figure.start < n.end for n in self.named)
-            ]
+            self._figures = figures(self.tokens)
+            if self.named and self._figures:
+                self._figures = [
+                    figure
+                    for figure in self._figures
+                    if not any(n.start <= figure.start < n.end for n in self.named)
+                ]
         return self._figures
 
     def object_at(self, place: int) -> str:
@@ -102,26 +108,27 @@ Lines = Sequence[Line]
 
 def is_conditional(line: Line) -> bool:
     """It begins with its condition; one that trails after an assertion is another matter."""
-    return line.has("condition") and line.sentence.places["condition"][0] <= LATEST_CONDITION
+    return "condition" in line.places and line.places["condition"][0] <= LATEST_CONDITION
 
 
 def is_hedged(line: Line) -> bool:
     """Guessed, quoted, doubted, or only normally so."""
-    if line.has("hedge", "quote"):
+    places = line.places
+    if "hedge" in places or "quote" in places:
         return True
-    return line.has("normally") and line.sentence.places["normally"][0] <= 3
+    return "normally" in places and places["normally"][0] <= 3
 
 
 def is_idle(line: Line) -> bool:
     """Nothing in it is asserted, whatever it says."""
     return (
-        line.sentence.question
+        line.question
         or line.staged
+        or line.carried
+        or "rule" in line.places
         or is_conditional(line)
         or is_hedged(line)
-        or line.has("rule")
         or of_others(line)
-        or line.carried
         or is_stuffed(line)
     )
 
@@ -131,26 +138,25 @@ _CHOICE = 5
 
 def is_choice(line: Line, before: Lines, after: Lines) -> bool:
     """One of a list to choose from, below or above a question: "- arrived damaged"."""
-    if len(line.tokens) > _CHOICE or line.sentence.question:
-        return False
-    if not {"is", "its", "are", "was", "has", "i", "im", "ive"}.isdisjoint(line.tokens):
+    if len(line.tokens) > _CHOICE or line.question or not _SAYING.isdisjoint(line.tokens):
         return False
     for around in (list(reversed(before)), after):
         for other in around:
-            if other.sentence.question or other.has("request"):
-                return around is not after or not _CHOOSING.isdisjoint(other.tokens)
+            if other.question or "request" in other.places:
+                return around is not after or not _CHOOSING.isdisjoint(other.words)
             if len(other.tokens) > _CHOICE:
                 break
     return False
 
 
+_SAYING = frozenset("is its are was has i im ive".split())
 _CHOOSING = frozenset("pick choose select which".split())
 
 
 def goes_on(line: Line, before: Line) -> bool:
     """It speaks of those that the sentence before speaks of: other people, a rumour."""
     return line.tokens[0] in _THEY and (
-        before.carried or of_others(before) or before.has("governor")
+        before.carried or "governor" in before.places or of_others(before)
     )
 
 
@@ -163,9 +169,9 @@ def of_others(line: Line) -> bool:
     """About somebody else: "other readers …", "my lunch is booked"."""
     tokens = line.tokens
     first = tokens[1] if tokens[0] in _LEADS and len(tokens) > 1 else tokens[0]
-    if first in _SOME or line.has("others"):
+    if first in _SOME or "others" in line.places:
         return True
-    return not _OWNERS.isdisjoint(tokens) and any(
+    return not _OWNERS.isdisjoint(line.words) and any(
         token in _OWNERS and tokens[at + 1 : at + 2] not in _OWN_PEOPLE
         for at, token in enumerate(tokens)
     )
@@ -196,7 +202,7 @@ _DENSE = 5
 
 def is_stuffed(line: Line) -> bool:
     """A heap of cue words rather than a sentence."""
-    if len(line.tokens) < 2 * _DENSE:
+    if len(line.tokens) < 2 * _DENSE or sum(map(len, line.hits.values())) < _DENSE:
         return False
     cues = {hit.start for kind, hits in line.hits.items() for hit in hits if kind in _WEIGHTY_CUES}
     if len(cues) < _DENSE:
@@ -209,14 +215,17 @@ _WEIGHTY_CUES = frozenset("step do done noun because alone offer name value".spl
 
 
 _UNREAL = frozenset("would could might wouldnt couldnt".split())
+_UNREAL_OR_MAY = _UNREAL | {"may"}
 _AFTER_UNREAL = frozenset("like love say you be".split())
 
 
 def is_unreal(line: Line, place: int) -> bool:
     """A "would" or "could" before `place` in its clause, or an "if" anywhere."""
     tokens = line.tokens
-    if line.has("condition"):
+    if "condition" in line.places:
         return True
+    if _UNREAL_OR_MAY.isdisjoint(line.words):
+        return False
     for at in range(place - 1, -1, -1):
         token = tokens[at]
         if token == ",":
@@ -232,14 +241,16 @@ def is_unreal(line: Line, place: int) -> bool:
 
 def is_denied(line: Line, place: int, reach: int = 4) -> bool:
     """A "not" or a "cannot" reaches `place`."""
-    s = line.sentence
-    return s.near("negation", place, reach) or s.near("unable", place, reach + 2)
+    if "negation" in line.places and line.sentence.near("negation", place, reach):
+        return True
+    return "unable" in line.places and line.sentence.near("unable", place, reach + 2)
 
 
 def is_denied_far(line: Line, place: int) -> bool:
     """A "not" or a "cannot" stands anywhere before `place` in its clause."""
-    s = line.sentence
-    no = {*s.at("negation", "unable")}
+    no = {*line.sentence.at("negation", "unable")}
+    if not no:
+        return False
     for at in range(place - 1, -1, -1):
         if at in no:
             return True
@@ -280,6 +291,8 @@ _ABLE = frozenset("to can happily gladly".split())
 
 def is_embedded(line: Line, place: int) -> bool:
     """Somebody thinks or says so: "the system thinks it is", but "I'm glad to say it is"."""
+    if _EMBEDDING.isdisjoint(line.words):
+        return False
     tokens = line.tokens
     for at in range(place - 1, -1, -1):
         if tokens[at] == ",":
@@ -299,7 +312,7 @@ def takes_back(line: Line) -> bool:
     """"No, I haven't.", "Actually, don't." """
     tokens = line.tokens
     return (
-        1 < len(tokens) <= _TAKING_BACK and tokens[-1] in _DENIALS and not line.sentence.question
+        1 < len(tokens) <= _TAKING_BACK and tokens[-1] in _DENIALS and not line.question
     )
 
 
@@ -314,6 +327,8 @@ def is_now(line: Line, place: int) -> bool:
 
 
 def _or_follows(line: Line, place: int) -> bool:
+    if "or" not in line.words:
+        return False
     return "or" in line.tokens[place + 1 : place + 4] and "or" not in line.tokens[:place]
 
 
@@ -321,6 +336,7 @@ def _or_follows(line: Line, place: int) -> bool:
 
 _OWN = frozenset("your yours this these it its youve youd youre theyre them".split())
 _ANY = frozenset("any every no each".split())
+_ANY_OF_THEM = _ANY | {"a", "an"}
 _SPECIFIC = frozenset(
     "your yours my our this that these those the both two three four all of no".split()
 )
@@ -336,24 +352,26 @@ _NO_PLURAL = frozenset(
 
 def is_own(line: Line) -> bool:
     """It speaks of this user's affair: "yours", "it", an object by name."""
-    return bool(line.named) or not _OWN.isdisjoint(line.tokens)
+    return bool(line.named) or not _OWN.isdisjoint(line.words)
 
 
 def is_general(line: Line) -> bool:
     """A rule of the house: of things as such, and of none in particular."""
     if is_own(line):
         return False
-    if line.tokens[0] in _ANY and not line.has("flat_no"):
+    if line.tokens[0] in _ANY and "flat_no" not in line.places:
         return True
     plurals = [place for place in range(len(line.tokens)) if _is_plural(line.tokens, place)]
+    if not plurals:
+        return False
     grounds = (*line.of("because"), *line.of("alone"))
     return any(not any(hit.start <= at < hit.end for hit in grounds) for at in plurals)
 
 
 def begins_with_any(line: Line) -> bool:
     """"A book that is reserved can't be renewed": no rule of this user's book, yet with an "it"."""
-    first = line.tokens[0] in ("a", "an", *_ANY)
-    return first and "i" not in line.tokens and not line.has("flat_no")
+    first = line.tokens[0] in _ANY_OF_THEM
+    return first and "i" not in line.words and "flat_no" not in line.places
 
 
 def _is_plural(tokens: Sequence[str], place: int) -> bool:

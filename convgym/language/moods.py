@@ -48,6 +48,8 @@ _SUBJECTS = frozenset("order it your the its there we i my our".split())
 
 def _is_denied(s: Sentence, place: int) -> bool:
     """"I'm not convinced that …": a "not" of a clause that what is said hangs on."""
+    if "negation" not in s.places or "that" not in s.tokens:
+        return False
     for at in range(1, min(place, len(s.tokens) - 1)):
         if s.tokens[at] == "that":
             follows = s.tokens[at + 1]
@@ -62,10 +64,10 @@ def taken_back(s: Sentence, place: int, *marks: str) -> bool:
 
     `marks`: "governor", and "unsaid" too for what is told and not refused.
     """
-    stands = s.at(*marks)
     if "unsaid" in marks and _is_denied(s, place):
         return True
-    return any(at <= place for at in stands) or (bool(stands) and s.has("condition"))
+    stands = s.at(*marks)
+    return bool(stands) and ("condition" in s.places or any(at <= place for at in stands))
 
 
 def awaited(s: Sentence, place: int) -> bool:
@@ -125,13 +127,15 @@ def clause(s: Sentence, place: int) -> tuple[list[str], str]:
 
 def announced(s: Sentence, place: int, *, governed: bool = False) -> bool:
     """The deed at `place` is willed or under way: "I'll cancel", "cancelling", "will be …"."""
-    if s.near("negation", place, 6) or s.near("unable", place, 8):
+    if "negation" in s.places and s.near("negation", place, 6):
+        return False
+    if "unable" in s.places and s.near("unable", place, 8):
         return False
     left, joint = clause(s, place)
     if not governed:
         if joint in _CONDITIONS or not _OPEN.isdisjoint(left) or awaits(s, place):
             return False
-        after = s.at("unable")
+        after = s.places.get("unable", ())
         if any(at > place and "," not in s.tokens[place:at] for at in after):
             return False  # "cancelling isn't possible"
     pairs = list(pairwise(left))

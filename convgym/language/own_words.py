@@ -61,6 +61,8 @@ def own_words(text: str, names: tuple[str, ...]) -> list[tuple[str, bool]]:
 
 def labels_itself(text: str) -> bool:
     """It writes labels of acts with their arguments, as if to be scored by them."""
+    if not (":" in text or "(" in text or "=" in text):
+        return False
     return len(set(_LABELS.findall(text.lower()))) > 1
 
 

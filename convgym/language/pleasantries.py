@@ -17,7 +17,7 @@ def is_short(line: Line) -> bool:
 def greets(line: Line, before: Lines) -> bool:
     """"Hello", "good morning", "you've reached …"; not where it says goodbye."""
     tokens = line.tokens
-    if line.has("hello"):
+    if "hello" in line.places:
         joined = bool(before) and before[-1].sentence.joined
         return not (closes(line) or tokens[0] == "but" or joined)
     return tokens[0] in _TIMES_OF_DAY and (is_short(line) or "here" in tokens[:6])
@@ -26,7 +26,7 @@ def greets(line: Line, before: Lines) -> bool:
 def closes(line: Line) -> bool:
     """"Goodbye", "have a lovely day"."""
     s = line.sentence
-    if line.has("bye") and any(not awaited(s, place) for place in s.at("bye")):
+    if "bye" in line.places and any(not awaited(s, place) for place in s.at("bye")):
         return True
     return _wishes_well(line)
 
@@ -35,7 +35,7 @@ def _wishes_well(line: Line) -> bool:
     s, tokens = line.sentence, line.tokens
     if tokens[0] == "enjoy" and len(tokens) <= 6:
         return True
-    if not line.has("wish", "pleasant_time"):
+    if "wish" not in line.places and "pleasant_time" not in line.places:
         return False
     if "enjoy" in tokens and tokens[-1] != "enjoy":
         at = tokens.index("enjoy")
@@ -48,7 +48,7 @@ def _wishes_well(line: Line) -> bool:
 def waits(line: Line) -> bool:
     """It asks for a moment, or says that it is looking."""
     s = line.sentence
-    for place in s.at("wait"):
+    for place in line.places.get("wait", ()):
         if s.near("negation", place, 2) or s.near("thanks_for", place, 4):
             continue
         if s.tokens[place] in _LOOKING and (s.question or not announced(s, place)):
@@ -67,8 +67,10 @@ _LOOKING = frozenset(("looking", "checking", "searching"))
 
 def apologises(line: Line, after: Lines, refusing: bool) -> bool:
     """A "sorry" that leads into no refusal and into no "I didn't catch that"."""
+    if "sorry" not in line.places or refusing:
+        return False
     s = line.sentence
-    if not line.has("sorry") or s.near("negation", s.places["sorry"][0], 3) or refusing:
+    if s.near("negation", s.places["sorry"][0], 3):
         return False
     place = s.places["sorry"][0]
     if line.tokens[place + 1 : place + 3] in (["to", "say"], ["to", "tell"], ["i", "can"]):
@@ -86,13 +88,13 @@ _IF_MORE = frozenset("if feel hesitate should whenever in".split())
 
 def asks_intent(line: Line, asked: bool) -> bool:
     """"How can I help?"; `asked`: the sentence asks for a slot as well."""
-    if not line.has("ask_intent") or line.has("unable"):
+    if "ask_intent" not in line.places or "unable" in line.places:
         return False
     if asked and not {",", "and"}.intersection(line.tokens):
         return False  # "which order do you need help with?"
     calls = line.has("request") and line.tokens[0] not in _FIRST_PERSON
     wonders = not _WONDERING.isdisjoint(line.tokens) and not waits(line)
-    return line.sentence.question or (not asked and (calls or wonders))
+    return line.question or (not asked and (calls or wonders))
 
 
 def asks_more(line: Line) -> bool:
@@ -100,9 +102,9 @@ def asks_more(line: Line) -> bool:
     tokens = line.tokens
     if tokens == ["else"]:
         return True
-    if not line.has("other") or line.has("unable"):
+    if "other" not in line.places or "unable" in line.places:
         return False
-    requested = line.sentence.question or line.has("request")
+    requested = line.question or line.has("request")
     if line.has("negation") and not (requested or line.has("condition")):
         return False
     place = line.sentence.at("other")[0]
@@ -125,16 +127,16 @@ def explains(line: Line, told: bool) -> bool:
 
     `told`: the sentence says something else as well.
     """
-    if line.sentence.question or line.has("unable", "hedge", "quote") or line.staged:
+    if line.question or line.has("unable", "hedge", "quote") or line.staged:
         return False
-    s = line.sentence
+    places = line.places
     if defines(line):
         return True
-    if line.has("purpose") and _DEMANDING.isdisjoint(line.tokens[: s.at("purpose")[0]]):
+    if "purpose" in places and _DEMANDING.isdisjoint(line.tokens[: places["purpose"][0]]):
         return True
-    if line.has("means"):
+    if "means" in places:
         return not (told or is_conditional(line))
-    return line.has("next_step") and not (told or is_conditional(line) or line.has("negation"))
+    return "next_step" in places and not (told or is_conditional(line) or "negation" in places)
 
 
 _NO_MEANING = frozenset("which , of same your this that it i you we".split())
@@ -146,12 +148,14 @@ _WHICH = frozenset("that which where of for when who you".split())
 
 def defines(line: Line) -> bool:
     """What a word means: "RAM is the memory that …", "on hold means …"; it tells nothing else."""
+    if line.question or line.named:
+        return False
+    if not ("means" in line.places or "is" in line.words or "are" in line.words):
+        return False
+    if is_conditional(line):
+        return False
     tokens = line.tokens
-    if not (line.has("means") or "is" in tokens or "are" in tokens):
-        return False
-    if line.sentence.question or line.named or is_conditional(line):
-        return False
-    for place in line.sentence.at("means"):
+    for place in line.places.get("means", ()):
         if place and tokens[place - 1] not in _NO_MEANING and tokens[place + 1 :][:1] != ["to"]:
             return True
     for place, token in enumerate(tokens[1 : _TERM + 1], 1):
@@ -174,6 +178,7 @@ _HANDING = frozenset(
     "directing assign assigning call calling involve involving pull fetch fetching find let "
     "grab".split()
 )
+_PASSING = _STRONG | _HANDING
 _WHOM = frozenset("you your this it case matter things chat conversation request".split())
 _MONEY = frozenset("money amount payment balance funds".split())
 _WEAK = frozenset("can could may might cannot cant wont want wants asked whether".split())
@@ -182,11 +187,11 @@ _FETCHED = ("get", "bring", "have", "loop", "involve", "call", "fetch", "let", "
 
 def hands_over(line: Line) -> bool:
     """"I'll put you through to a colleague", "transferring you now"."""
-    if line.staged or line.sentence.question or is_hedged(line) or line.has("condition"):
+    if _PASSING.isdisjoint(line.words) and "people" not in line.places:
+        return False
+    if line.staged or line.question or is_hedged(line) or "condition" in line.places:
         return False
     tokens = line.tokens
-    if _STRONG.isdisjoint(tokens) and _HANDING.isdisjoint(tokens) and not line.has("people"):
-        return False
     people = line.sentence.at("people")
     for place, token in enumerate(tokens):
         if token in _STRONG:

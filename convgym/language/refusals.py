@@ -38,7 +38,9 @@ def denials(
     line: Line, before: Lines, after: Lines, grounds: Mapping[str, Denial]
 ) -> list[Hit]:
     """The grounds on which it refuses, in order, each once."""
-    if not (line.of("because") or line.of("alone") or line.has("unable")) or _says_nothing(line):
+    if not (line.of("because") or line.of("alone") or "unable" in line.places):
+        return []
+    if _says_nothing(line):
         return []
     found: dict[str, Hit] = {}
     for hit in line.of("alone"):
@@ -50,7 +52,7 @@ def denials(
         if hit.name in found or _is_doubted(line, hit) or _is_not_so(line, hit):
             continue
         of = grounds[hit.name].of
-        if any(_refused(n, of) for n in around if not _says_nothing(n)):
+        if any(_refused(n, of) for n in around if "unable" in n.places and not _says_nothing(n)):
             found[hit.name] = hit
         elif any(_flatly(n, of) for n in around):
             flat.append(hit)
@@ -58,7 +60,7 @@ def denials(
         found.setdefault(flat[0].name, flat[0])
     refused = {deed for name in found for deed in grounds[name].of}
     for name, ground in grounds.items():
-        if ground.bare and refused.isdisjoint(ground.of) and not line.has("condition"):
+        if ground.bare and refused.isdisjoint(ground.of) and "condition" not in line.places:
             if hits := _refused(line, ground.of):
                 found[name] = hits[0]._replace(tag=Tag("bare", name))
     return sorted(found.values(), key=lambda hit: hit.start)
@@ -66,6 +68,8 @@ def denials(
 
 def refuses(line: Line, deeds: tuple[str, ...] = ()) -> bool:
     """It says that the agent cannot do one of some deeds (none: any), or flatly no."""
+    if "unable" not in line.places and "flat_no" not in line.places:
+        return False
     return not _says_nothing(line) and (bool(_refused(line, deeds)) or _flatly(line, deeds))
 
 
@@ -96,7 +100,7 @@ def _is_not_so(line: Line, hit: Hit) -> bool:
 
 def _flatly(line: Line, deeds: tuple[str, ...]) -> bool:
     """"That isn't possible", of no other deed than these."""
-    if not line.has("flat_no") or _says_nothing(line) or line.has("not_now"):
+    if "flat_no" not in line.places or "not_now" in line.places or _says_nothing(line):
         return False
     named = {hit.name for hit in _mentions(line)}
     if deeds and named and named.isdisjoint(deeds):
@@ -107,17 +111,17 @@ def _flatly(line: Line, deeds: tuple[str, ...]) -> bool:
 
 def _refused(line: Line, deeds: tuple[str, ...]) -> list[Hit]:
     """The mentions of some deeds, or of any where none is given, that an inability reaches."""
-    s = line.sentence
-    if line.has("not_now") or _lacks(line):
+    if "unable" not in line.places or "not_now" in line.places or _lacks(line):
         return []
+    s = line.sentence
     unable = [
         place
         for place in s.at("unable")
         if not (taken_back(s, place, "governor") or taken_back(s, place - 1, "unsaid"))
     ]
-    if not unable or "if" in line.tokens:
+    if not unable or "if" in line.words:
         return []
-    if not ({"i", "we", "im"} & set(line.tokens) or is_own(line) or deeds):
+    if not (deeds or is_own(line) or not _AGENT.isdisjoint(line.words)):
         return []
     return [
         hit
@@ -126,6 +130,9 @@ def _refused(line: Line, deeds: tuple[str, ...]) -> list[Hit]:
         and not s.word_before(_AVERTED, hit.start, 3)
         and any(_reaches(line, place, hit) for place in unable)
     ]
+
+
+_AGENT = frozenset(("i", "we", "im"))
 
 
 def _reaches(line: Line, place: int, hit: Hit) -> bool:
@@ -143,7 +150,7 @@ _KNOWING = frozenset("i ive we weve you youve your knowing having my".split())
 
 def _lacks(line: Line) -> bool:
     """Something is needed first: "I can't renew it until I have your card number"."""
-    return any(
+    return not _HINGES.isdisjoint(line.words) and any(
         token in _HINGES and not _KNOWING.isdisjoint(line.tokens[at + 1 : at + 2])
         for at, token in enumerate(line.tokens)
     )
@@ -169,6 +176,7 @@ _BE = frozenset("be get getting being it them that have".split())
 
 _OFFERED = frozenset("offered gave".split())
 _HEADED = 3
+_NEVER = frozenset(("no", "not", "wont"))
 
 
 def offers(line: Line, before: Lines, after: Lines) -> list[Hit]:
@@ -180,13 +188,12 @@ def offers(line: Line, before: Lines, after: Lines) -> list[Hit]:
         return []
     if line.sentence.joined and after and after[0].has("negation", "unable"):
         return []  # "I'd offer an e-book, but we have none"
-    if not _OFFERED.isdisjoint(line.tokens) or "yourself" in line.tokens:
+    if not _OFFERED.isdisjoint(line.words) or "yourself" in line.words:
         return []
-    if is_general(line) and not line.has("offering"):
+    offering = "offering" in line.places
+    if not offering and (not _is_headed(line, before) or is_general(line)):
         return []
     s = line.sentence
-    if not line.has("offering") and not _is_headed(line, before):
-        return []
     if s.question and line.tokens[0] in ("did", "have", "has", "was", "were", "is", "why", "who"):
         return []
     found: dict[str, Hit] = {}
@@ -195,7 +202,7 @@ def offers(line: Line, before: Lines, after: Lines) -> list[Hit]:
             continue
         if any(hit.end <= place <= hit.end + 3 for place in s.at("unable", "negation")):
             continue
-        if s.word_before(frozenset(("no", "not", "wont")), hit.start, 8):
+        if s.word_before(_NEVER, hit.start, 8):
             continue
         found.setdefault(hit.name, hit)
     return list(found.values())

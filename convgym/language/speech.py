@@ -19,6 +19,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ from convgym.language.figures import sums_written_out, written_out
 from convgym.language.lines import Line, goes_on, is_choice, takes_back
 from convgym.language.own_words import labels_itself, own_words
 from convgym.language.spans import Hit, Spans, Tag
-from convgym.language.understanding import MOST_TOKENS, Lexicon
+from convgym.language.understanding import MOST_TOKENS, Lexicon, Sentence, split
 
 __all__ = ["MOST_TOKENS", "WEIGHTY", "Claim", "SpeechReader"]
 
@@ -88,8 +89,7 @@ class SpeechReader:
     def __init__(self, cues: Cues | str | Path | Mapping[str, Any]) -> None:
         """Take cues, or what `Cues.load` takes; InvalidConfiguration where they are not allowed."""
         self.cues = cues if isinstance(cues, Cues) else Cues.load(cues)
-        self._grammar, common = _common()
-        self._spans = Spans([*common, *self.cues.entries()])
+        self._spans = Spans(self._entries(), _common()[0])
         self._ids = re.compile(
             "|".join(rf"(?<![\w-])(?:{pattern})(?![\w-])" for pattern in self.cues.ids) or r"(?!)",
             re.IGNORECASE,
@@ -101,6 +101,10 @@ class SpeechReader:
 
     def __reduce__(self) -> tuple[type[SpeechReader], tuple[Cues]]:
         return (SpeechReader, (self.cues,))  # what is remembered stays behind
+
+    def _entries(self) -> Iterable[tuple[Tag, str]]:
+        """Every phrase that is looked for, with what it stands for."""
+        return (*_common()[1], *self.cues.entries())
 
     def read(self, text: str, names: Sequence[str] = ()) -> tuple[Claim, ...]:
         """The claims of a reply, in order of speech; short replies are remembered.
@@ -126,15 +130,17 @@ class SpeechReader:
         text = self._ids.sub(lambda m: _kept(m[0], known), text) if self.cues.ids else text
         budget = MOST_TOKENS
         for part, staged in own_words(text, names):
-            for sentence in self._grammar.read(written_out(sums_written_out(part))):
-                budget -= len(sentence.tokens)
+            for tokens, question, leads, joined in split(written_out(sums_written_out(part))):
+                budget -= len(tokens)
                 if budget < 0:
                     return lines
-                tokens = sentence.tokens
-                found = named.find(tokens).get("object", []) if named else []
-                found = [*found, *self._pointed(tokens, known)]
-                found.sort(key=lambda hit: hit.start)
-                lines.append(Line(sentence, self._spans.find(tokens), found, staged))
+                places, hits = self._spans.look(tokens)
+                objects = named.find(tokens).get("object", []) if named else []
+                objects += hits.pop("object", ())
+                if pointed := self._pointed(tokens, known):
+                    objects = sorted((*objects, *pointed), key=lambda hit: hit.start)
+                sentence = Sentence(tokens, places, question, leads, joined)
+                lines.append(Line(sentence, hits, objects, staged))
         last = ""
         for before, line in zip([None, *lines], lines, strict=False):
             line.obj = last
@@ -142,17 +148,20 @@ class SpeechReader:
             last = line.named[-1].value if line.named else last
         return lines
 
-    def _pointed(self, tokens: list[str], known: Mapping[str, str]) -> Iterable[Hit]:
+    def _pointed(self, tokens: list[str], known: Mapping[str, str]) -> list[Hit]:
         """Ids and handles."""
+        found: list[Hit] = []
         if not known and self._handles.isdisjoint(tokens):
-            return
+            return found
         for place, token in enumerate(tokens):
             if token in known:
-                yield Hit(Tag("object", "", known[token]), place, place + 1)
+                found.append(Hit(Tag("object", "", known[token]), place, place + 1))
             elif token in self._handles and tokens[place + 1 : place + 2]:
                 number = tokens[place + 1]
                 if number.isdecimal() and len(number) < 4:
-                    yield Hit(Tag("object", "", f"{token}:{int(number)}"), place, place + 2)
+                    named = Tag("object", "", f"{token}:{int(number)}")
+                    found.append(Hit(named, place, place + 2))
+        return found
 
     # -- meaning -----------------------------------------------------------------------------------
 
@@ -163,37 +172,41 @@ class SpeechReader:
         for place, line in enumerate(lines):
             before = lines[max(0, place - AROUND) : place]
             claims += self._of_line(line, before, lines[place + 1 : place + 1 + AROUND])
-        retracted = any(
-            (line.has("retraction") and not line.sentence.question) or takes_back(line)
+        retracted = labels_itself(text) or any(
+            not line.question and ("retraction" in line.places or takes_back(line))
             for line in lines
         )
-        retracted = retracted or labels_itself(text)
-        made_up = any(line.has("made_up") and not line.sentence.question for line in lines)
+        made_up = any("made_up" in line.places and not line.question for line in lines)
         found = tuple(dict.fromkeys(self._weighed(claims, lines, retracted, made_up)))
         if not found:
-            if any(line.has("thanks_for") for line in lines):
+            if any("thanks_for" in line.places for line in lines):
                 return (Claim("greet"),)
-            if any(line.has("filler") for line in lines):
+            if any("filler" in line.places for line in lines):
                 return (Claim("chat"),)
-        if any(line.of("term") for line in lines) and Claim("explain") not in found:
+        if any("term" in line.hits for line in lines) and Claim("explain") not in found:
             found = (*found, Claim("jargon"))
         return found
 
     def _of_line(self, line: Line, before: list[Line], after: list[Line]) -> list[Claim]:
         """The claims of one sentence, in the order of its words."""
         told: list[tuple[int, Claim]] = []
-        kinds = line.hits.keys()
-        steps = directives.instructs(line) if not kinds.isdisjoint(_STEPS) else []
-        told += [(hit.start, self._claim("instruct", hit.name, line, hit)) for hit in steps]
-        looks = directives.checks(line, steps) if "check" in kinds else []
-        told += [(hit.start, Claim("check", hit.name)) for hit in looks]
+        kinds = line.hits
+        steps: list[Hit] = []
+        looks: list[Hit] = []
+        if "step" in kinds or "stepping" in kinds:
+            steps = directives.instructs(line)
+            told += [(hit.start, self._claim("instruct", hit.name, line, hit)) for hit in steps]
+        if "check" in kinds:
+            looks = directives.checks(line, steps)
+            told += [(hit.start, Claim("check", hit.name)) for hit in looks]
         proposed: list[tuple[str, Line, int]] = []
         asked: list[Hit] = []
         if is_direct(line):
             proposed = confirms(line, before)
         if not proposed:
-            asked = directives.asks(line, before, after) if "ask" in kinds else []
-            told += [(hit.start, Claim("ask", hit.name)) for hit in asked]
+            if "ask" in kinds:
+                asked = directives.asks(line, before, after)
+                told += [(hit.start, Claim("ask", hit.name)) for hit in asked]
             if not (asked or steps or looks):
                 proposed = confirms(line, before)
         for deed, where, place in proposed:
@@ -204,7 +217,8 @@ class SpeechReader:
                 for named in _meant(where, place, before)
             ]
         told += self._assertions(line, before, after, bool(proposed))
-        told.sort(key=lambda pair: pair[0])
+        if len(told) > 1:
+            told.sort(key=itemgetter(0))
         claims = [claim for _, claim in told]
         return self._with_pleasantries(line, before, after, claims, bool(asked or looks))
 
@@ -216,38 +230,46 @@ class SpeechReader:
         kinds = line.hits.keys()
         if pleasantries.defines(line):
             return told
-        listed = not kinds.isdisjoint(_LISTED) and is_choice(line, before, after)
+        listed = not _LISTED.isdisjoint(kinds) and is_choice(line, before, after)
         denied = []
-        if not listed and (line.has("unable") or not kinds.isdisjoint(_GROUNDS)):
+        if not listed and ("unable" in line.places or not _GROUNDS.isdisjoint(kinds)):
             denied = refusals.denials(line, before, after, self.cues.denials)
             told += [(hit.start, self._claim("deny", hit.name, line, hit)) for hit in denied]
-        if not kinds.isdisjoint(_DEEDS):
+        if not _DEEDS.isdisjoint(kinds):
             done = [] if proposed or denied else reports(line)
             told += [(hit.start, claim) for hit in done for claim in _made("done", line, hit)]
             told += [(0, Claim("undone", name)) for name in unreported(line)]
         if not proposed:
             said = promises(line, before)
             told += [(hit.start, claim) for hit in said for claim in _made("promise", line, hit)]
-        if not kinds.isdisjoint(_STEPS):
+        if not _STEPS.isdisjoint(kinds):
             told += [(0, Claim("uninstruct", name)) for name in directives.forbids(line)]
-        if "offer" in kinds and not line.has("quote"):
+        if "offer" in kinds and "quote" not in line.places:
             offered = refusals.offers(line, before, after)
             told += [(hit.start, self._claim("offer", hit.name, line, hit)) for hit in offered]
-        if not kinds.isdisjoint(_FACTS) and not listed:
-            told += [
-                (place, Claim(act, fact, value, line.object_at(place)))
-                for act, found in (("inform", statements.facts_told), ("untold", statements.untold))
-                for place, fact, value in found(line, self.cues.facts)
-            ]
-        if self.cues.recommend is not None:
+        if not (listed or _FACTS.isdisjoint(kinds)):
+            told += self._facts(line)
+        if self.cues.recommend is not None and line.named:
             named = statements.recommended(line, before)
             told += [(hit.start, Claim("recommend", object=hit.value)) for hit in named]
         if self.cues.quote is not None:
-            told += [
-                (place, Claim("quote", value=price, object=named))
-                for place, named, price in statements.quoted(line)
-            ]
+            told += self._prices(line)
         return told
+
+    def _facts(self, line: Line) -> list[tuple[int, Claim]]:
+        """The facts that it tells, and those that it says are not so."""
+        return [
+            (place, Claim(act, fact, value, line.object_at(place)))
+            for act, found in (("inform", statements.facts_told), ("untold", statements.untold))
+            for place, fact, value in found(line, self.cues.facts)
+        ]
+
+    def _prices(self, line: Line) -> list[tuple[int, Claim]]:
+        """The prices that it names."""
+        return [
+            (place, Claim("quote", value=price, object=named))
+            for place, named, price in statements.quoted(line)
+        ]
 
     def _with_pleasantries(
         self, line: Line, before: list[Line], after: list[Line], claims: list[Claim], asking: bool
@@ -260,11 +282,12 @@ class SpeechReader:
         elif pleasantries.waits(line) and not asking:
             if not pleasantries.is_told_to_wait(line, (*before[-1:], *after[:1])):
                 first.append(Claim("wait"))
-        refusing = any(claim.act == "deny" for claim in claims) or (
-            bool(after) and line.sentence.joined and refusals.refuses(after[0])
-        )
-        if pleasantries.apologises(line, after, refusing):
-            first.append(Claim("apologise"))
+        if "sorry" in line.places:
+            refusing = any(claim.act == "deny" for claim in claims) or (
+                bool(after) and line.sentence.joined and refusals.refuses(after[0])
+            )
+            if pleasantries.apologises(line, after, refusing):
+                first.append(Claim("apologise"))
         weighty = [claim for claim in claims if claim.act not in _TAKEN_BACK]
         if not weighty:
             if pleasantries.asks_more(line):
@@ -292,14 +315,20 @@ class SpeechReader:
             claims = [claim for claim in claims if claim.act not in WEIGHTY]
         slots: dict[str, set[str]] = {}
         for claim in claims:
-            slots.setdefault(claim.act, set()).add(claim.slot)
+            if claim.act in slots:
+                slots[claim.act].add(claim.slot)
+            else:
+                slots[claim.act] = {claim.slot}
+        if slots.keys() <= _CONSISTENT:
+            return claims
         gone: set[tuple[str, str]] = set()
         for act, most in (("deny", MOST_REASONS), ("offer", MOST_OFFERS), ("instruct", MOST_STEPS)):
             if len(slots.get(act, ())) > most:
                 gone |= {(act, slot) for slot in slots[act]}
-        asked = {(claim.slot, claim.object) for claim in claims if claim.act == "confirm"}
-        if len({slot for slot, _ in asked}) > 1 or len({name for _, name in asked} - {""}) > 1:
-            gone |= {("confirm", slot) for slot, _ in asked}
+        if "confirm" in slots:
+            asked = {(claim.slot, claim.object) for claim in claims if claim.act == "confirm"}
+            if len({slot for slot, _ in asked}) > 1 or len({name for _, name in asked} - {""}) > 1:
+                gone |= {("confirm", slot) for slot, _ in asked}
         needed = bool(slots.get("ask", set()) - {"more"})
         for deed in slots.get("promise", set()) - {"transfer"}:
             done = deed in slots.get("confirm", ()) or deed in slots.get("done", ())
@@ -315,21 +344,33 @@ class SpeechReader:
             gone |= {("deny", reason) for reason in against}
             if against:
                 gone.add(("confirm", deed))
-        unclear = _contradicted(claims)
-        untold = {claim[1:] for claim in claims if claim.act == "untold"}
+        if not _TOLD.isdisjoint(slots):
+            claims = _without_doubtful(claims, made_up)
         return [
-            claim
-            for claim in claims
-            if claim[:2] not in gone
-            and claim.act not in _TAKEN_BACK
-            and not (claim.act == "inform" and claim[1:] in untold)
-            and _told_of(claim) not in unclear
-            and not (made_up and claim.act in ("inform", "done", "quote"))
+            claim for claim in claims if claim[:2] not in gone and claim.act not in _TAKEN_BACK
         ]
 
 
 _TAKEN_BACK = frozenset(("undone", "uninstruct", "untold"))
 """Claims that only take others back."""
+_CONSISTENT = frozenset(
+    "greet ask_intent ask check explain apologise close wait chat jargon recommend".split()
+)
+"""Acts that no other act makes nonsense of, and that make none of any other."""
+_TOLD = frozenset(("inform", "done", "quote"))
+
+
+def _without_doubtful(claims: list[Claim], made_up: bool) -> list[Claim]:
+    """Leave out facts and prices that contradict each other, are taken back or made up."""
+    unclear = _contradicted(claims)
+    untold = {claim[1:] for claim in claims if claim.act == "untold"}
+    return [
+        claim
+        for claim in claims
+        if not (claim.act == "inform" and claim[1:] in untold)
+        and _told_of(claim) not in unclear
+        and not (made_up and claim.act in _TOLD)
+    ]
 
 
 def _told_of(claim: Claim) -> tuple[str, str, str]:
@@ -384,18 +425,17 @@ def _kept(found: str, known: dict[str, str]) -> str:
 
 @lru_cache(maxsize=512)
 def _compiled(names: tuple[str, ...]) -> Spans:
+    return Spans(naming(names))
+
+
+def naming(names: Iterable[str]) -> list[tuple[Tag, str]]:
     """The names of objects, as the words of a reply come out."""
     entries = []
     for name in names:
-        words = [token for sentence in _plain().read(name) for token in sentence.tokens]
+        words = [token for part in split(name) for token in part.tokens]
         if words:
             entries.append((Tag("object", "", name), " ".join(words)))
-    return Spans(entries)
-
-
-@cache
-def _plain() -> Lexicon:
-    return Lexicon({})
+    return entries
 
 
 @cache

@@ -65,7 +65,7 @@ def facts_told(line: Line, facts: Mapping[str, Fact]) -> list[Told]:
 
 def untold(line: Line, facts: Mapping[str, Fact]) -> list[Told]:
     """The values of which it says that they are not so."""
-    if line.sentence.question:
+    if line.question or not ("negation" in line.places or "unable" in line.places):
         return []
     words = [
         (hit.start, hit.name, hit.value)
@@ -82,6 +82,8 @@ def untold(line: Line, facts: Mapping[str, Fact]) -> list[Told]:
 
 def _figured(line: Line, facts: Mapping[str, Fact]) -> list[Told]:
     """Figures that are told, and those that are said to be nothing."""
+    if "name" not in line.hits:
+        return []
     attached = _attached(line, facts)
     told = [
         (figure.start, name.name, _value(facts[name.name], figure))
@@ -181,7 +183,8 @@ _OTHER_ONES = tuple(
 def is_denied_after(line: Line, place: int) -> bool:
     """A "not" or an inability follows in the clause: "a fine of $5 is out of the question"."""
     no = [at for at in line.sentence.at("negation", "unable") if at >= place]
-    no += [at for at, token in enumerate(line.tokens) if at >= place and token in _WOULD]
+    if not _WOULD.isdisjoint(line.words):
+        no += [at for at, token in enumerate(line.tokens) if at >= place and token in _WOULD]
     return any(JOINTS.isdisjoint(line.tokens[place:at]) for at in no)
 
 
@@ -194,7 +197,7 @@ def _is_long_ago(after: tuple[str, ...], figure: Figure) -> bool:
 def _is_listed(line: Line, figure: Figure) -> bool:
     """One of several: "$1, $2 or $3", "between $2 and $5"."""
     tokens = line.tokens
-    if "between" in tokens[: figure.start]:
+    if "between" in line.words and "between" in tokens[: figure.start]:
         return True
     for other in line.figures:
         if other.kind == figure.kind and other is not figure:
@@ -231,7 +234,7 @@ def _is_none(line: Line, name: Hit) -> bool:
 def _worded(line: Line, facts: Mapping[str, Fact]) -> list[Told]:
     """Values in words, each behind or beside a name of its fact, where that has names."""
     told = []
-    if is_general(line):
+    if "value" not in line.hits or is_general(line):
         return []
     for hit in line.of("value"):
         fact = facts[hit.name]
@@ -246,16 +249,17 @@ def _worded(line: Line, facts: Mapping[str, Fact]) -> list[Told]:
 
 
 _PAST = frozenset("last yesterday ago earlier before originally once".split())
+_WAS = frozenset(("was", "were", "had"))
 
 
 def _once(line: Line, hit: Hit) -> bool:
     """"It was in stock last week", but not "it was delivered yesterday"."""
     if any(token.endswith("ed") for token in line.tokens[hit.start : hit.end]):
         return False
+    if _PAST.isdisjoint(line.words):
+        return False
     before = line.tokens[max(0, hit.start - 2) : hit.start]
-    return not {"was", "were", "had"}.isdisjoint(before) and not _PAST.isdisjoint(
-        line.tokens[hit.end :]
-    )
+    return not _WAS.isdisjoint(before) and not _PAST.isdisjoint(line.tokens[hit.end :])
 
 
 def _stands_by(line: Line, value: Hit) -> bool:
@@ -299,7 +303,7 @@ _FAVOURED = 8
 
 def recommended(line: Line, before: Lines) -> list[Hit]:
     """The objects that it recommends, in order."""
-    if not line.named or line.staged or is_hedged(line) or line.has("quote", "rule"):
+    if not line.named or line.staged or is_hedged(line) or "rule" in line.places:
         return []
     s, cues = line.sentence, line.of("recommending")
     if s.question and not any(hit.start <= 3 for hit in cues):
@@ -352,10 +356,9 @@ _WOULD_WORK = frozenset("work suit ok okay fine".split())
 
 def quoted(line: Line) -> list[Told]:
     """(place, object, price) of each price that is named for an object."""
-    if line.staged or is_hedged(line) or line.has("quote", "rule", "condition", "governor"):
+    if line.staged or is_hedged(line) or line.has("rule", "condition", "governor"):
         return []
-    s = line.sentence
-    if s.question and not _suggests(line):
+    if line.question and not _suggests(line):
         return []
     taken = {place for place in _belonging(line)}
     found = []

@@ -98,8 +98,9 @@ def misspelt(text: str, rate: int, key: int, stream: int, turn: int, place: int)
     words = text.split(" ")
     limit = rate * 2**32 // (100 * _ODDS)
     for index, word in enumerate(words):
-        drawn = draw(key, stream, turn, _WORDS + 64 * place + index)
-        if drawn < limit and len(word) > 3 and "{" not in word:
+        if len(word) <= 3 or "{" in word:
+            continue
+        if draw(key, stream, turn, _WORDS + 64 * place + index) < limit:
             core = word.rstrip(".,!?;:")
             if core.replace("'", "").isalpha() and len(core) > 3:
                 slip = _slip(core, draw(key, stream, turn, _WORDS * 9 + 64 * place + index))

@@ -46,22 +46,36 @@ class Parsed(NamedTuple):
 
 def parse_reply(text: str) -> Parsed:
     """Split a reply into speech, calls and malformed calls."""
-    if "<" not in text and "{" not in text and "[" not in text and "`" not in text:
+    if _is_speech(text):
         return Parsed(text.strip(), (), ())
-    text = _THINK.sub(" ", text)
     calls: list[RawCall] = []
     errors: list[str] = []
+    before, _, rest = text.partition("<tool_call>")
+    body, closed, after = rest.partition("</tool_call>")
+    if closed and "<" not in body and _is_speech(before) and _is_speech(after):
+        _decode(body.strip(), calls, errors)  # one call, and nothing else to look for
+        speech = f"{before} {after}".strip()
+    else:
+        speech = _without_calls(text, calls, errors)
+    if len(calls) > MOST_CALLS:
+        errors.append(f"more than {MOST_CALLS} tool calls in one turn; the rest are not run")
+    return Parsed(speech, tuple(calls[:MOST_CALLS]), tuple(errors))
+
+
+def _is_speech(text: str) -> bool:
+    """Nothing in it opens a call, a thought or a token of control."""
+    return not ("<" in text or "{" in text or "[" in text or "`" in text)
+
+
+def _without_calls(text: str, calls: list[RawCall], errors: list[str]) -> str:
+    """The speech of a text with markup of any kind."""
 
     def take(match: re.Match[str]) -> str:
         _decode(match.group(1).strip(), calls, errors)
         return " "
 
-    text = _TAGGED.sub(take, text)
-    text = _take_bare(text, calls, errors)
-    speech = _CONTROL.sub(" ", text).strip()
-    if len(calls) > MOST_CALLS:
-        errors.append(f"more than {MOST_CALLS} tool calls in one turn; the rest are not run")
-    return Parsed(speech, tuple(calls[:MOST_CALLS]), tuple(errors))
+    text = _TAGGED.sub(take, _THINK.sub(" ", text))
+    return _CONTROL.sub(" ", _take_bare(text, calls, errors)).strip()
 
 
 def _take_bare(text: str, calls: list[RawCall], errors: list[str]) -> str:
@@ -85,8 +99,10 @@ def _decode(body: str, calls: list[RawCall], errors: list[str]) -> None:
     if len(errors) > MOST_CALLS or len(calls) > MOST_CALLS:
         return
     try:
-        value = json.loads(body)
+        value, end = _DECODER.raw_decode(body)
     except (ValueError, RecursionError):
+        end = -1
+    if end != len(body):
         errors.append(_malformed("it is not complete, valid JSON"))
         return
     _collect(value, calls, errors)

@@ -12,13 +12,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 _SENTENCE_END = re.compile(
     r"[.!;…](?=[\s)\"'’”*_|]|$)|\?+|\n+|(?<!anything)(?<! day)(?<! place),? but (?=\w)"
     r"|\s\|\s|\s[*•]\s|\s\d\)\s"
 )
+_PLAIN_END = re.compile(r"[.!;…?\n](?:(?<=\?)\?*|(?<=\n)\n*|(?<=[.!;…])(?=[\s)\"'’”*_|]|$))")
+"""As `_SENTENCE_END`, for a text without any of `_OTHER_ENDS`: one character opens every match."""
+_OTHER_ENDS = (" but ", "|", "*", "•", ")")
 _PICTURE_END = re.compile("[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f? +(?=[A-Z])")
 """An emoji that stands for a full stop: "Order cancelled ✅ Anything else?"."""
 _PICTURE = re.compile("[\u2600-\u27bf\U0001f300-\U0001faff]+\ufe0f?")
@@ -59,25 +61,29 @@ _NOISE = str.maketrans(
 )
 MOST_TOKENS = 400
 """Words of one reply that are read; a customer reads no further either."""
-_END, _MARK = "", " "
-"""Keys of a trie node under which the concepts and marks of the phrase that ends there stand."""
 
 
 class Sentence:
     """Tokens of one sentence with the places where concepts stand."""
 
-    __slots__ = ("_lacks", "joined", "leads", "places", "question", "tokens")
+    __slots__ = ("_lacks", "joined", "leads", "places", "question", "tokens", "words")
 
     def __init__(
-        self, tokens: list[str], places: dict[str, list[int]], question: bool, leads: bool = False
+        self,
+        tokens: list[str],
+        places: dict[str, list[int]],
+        question: bool,
+        leads: bool = False,
+        joined: bool = False,
     ) -> None:
         self.tokens = tokens
+        self.words = frozenset(tokens)
         self.places = places
         self._lacks = places.keys().isdisjoint  # a live view: what is noted later counts too
         self.question = question
         self.leads = leads
         """It is the statement that the question in the next sentence hangs on."""
-        self.joined = False
+        self.joined = joined
         """The next sentence goes on with "but"."""
 
     def has(self, *concepts: str) -> bool:
@@ -91,12 +97,14 @@ class Sentence:
     def at(self, *concepts: str) -> list[int]:
         """All places of some concepts."""
         if len(concepts) == 1:
-            return list(self.places.get(concepts[0], ()))
+            return [*self.places.get(concepts[0], ())]
         return [place for concept in concepts for place in self.places.get(concept, ())]
 
     def near(self, concept: str, place: int, reach: int) -> bool:
         """Whether `concept` stands up to `reach` tokens before `place`, nothing between."""
-        starts = self.places.get(concept, [])
+        starts = self.places.get(concept)
+        if starts is None:
+            return False
         at = bisect_left(starts, place)
         if not at or place - starts[at - 1] > reach:
             return False
@@ -104,12 +112,52 @@ class Sentence:
 
     def word_before(self, words: frozenset[str], place: int, reach: int) -> bool:
         """Whether one of `words` stands up to `reach` tokens before `place`, nothing between."""
+        if words.isdisjoint(self.words):
+            return False
         for token in reversed(self.tokens[max(0, place - reach) : place]):
             if token in words:
                 return True
             if token in _BREAKS:
                 return False
         return False
+
+
+CONCEPTS, MARKS = "", " "
+"""Keys of a node under which the concepts and marks of the phrases that end there stand."""
+STOP = "\n"
+"""What stands behind the last word; no phrase holds it."""
+
+
+class Node(dict[str, Any]):
+    """What may follow on the words so far, by the next word."""
+
+    __slots__ = ("found",)
+
+    def __init__(self) -> None:
+        self.found: Any = None
+        """All that the words so far, from the first one on, amount to; None where it is nothing."""
+
+    def next(self, word: str) -> Node:
+        """The node behind `word`, made where there is none."""
+        node = self.get(word)
+        if node is None:
+            node = self[word] = Node()
+        return node
+
+    def spell_out(self, pattern: str) -> list[Node]:
+        """The nodes where the phrases end that a pattern stands for, made where there are none."""
+        words = [word.split("/") for word in pattern.split()]
+        ends: list[Node] = []
+
+        def go_on(node: Node, at: int) -> None:
+            if at == len(words):
+                ends.append(node)
+                return
+            for word in words[at]:
+                go_on(node if word == "-" else node.next(word), at + 1)
+
+        go_on(self, 0)
+        return [node for node in ends if node is not self]
 
 
 class Lexicon:
@@ -125,27 +173,28 @@ class Lexicon:
         concepts: Mapping[str, Iterable[str]],
         marks: Mapping[str, Iterable[str]] | None = None,
     ) -> None:
-        self._trie: dict[str, Any] = {}
-        for end, named in ((_END, concepts), (_MARK, marks or {})):
+        self._trie = Node()
+        for end, named in ((CONCEPTS, concepts), (MARKS, marks or {})):
             for concept, patterns in named.items():
                 for pattern in patterns:
-                    self._add_phrases(concept, pattern, end)
+                    for node in self._trie.spell_out(pattern):
+                        ended = node.setdefault(end, [])
+                        if concept not in ended:
+                            ended.append(concept)
+        _sum_up(self._trie, ((), 0, ()), 0, {})
+        share(self._trie, {})
 
-    def _add_phrases(self, concept: str, pattern: str, end: str) -> None:
-        for words in _spelled_out(pattern):
-            node = self._trie
-            for word in words:
-                node = node.setdefault(word, {})
-            found = node.setdefault(end, [])
-            if concept not in found:
-                found.append(concept)
+    @property
+    def trie(self) -> Node:
+        """Words to nodes; the concepts and marks of a phrase stand under `CONCEPTS`, `MARKS`."""
+        return self._trie
 
     def phrases(self) -> Iterator[str]:
         """Every phrase, spelled out."""
 
-        def below(node: dict[str, Any], words: tuple[str, ...]) -> Iterator[str]:
+        def below(node: Node, words: tuple[str, ...]) -> Iterator[str]:
             for word, child in node.items():
-                if word in (_END, _MARK):
+                if word in (CONCEPTS, MARKS):
                     yield " ".join(words)
                 else:
                     yield from below(child, (*words, word))
@@ -155,73 +204,139 @@ class Lexicon:
     def places(self, tokens: Sequence[str]) -> dict[str, list[int]]:
         """Start places of each concept in a list of tokens."""
         found: dict[str, list[int]] = {}
-        trie, end, covered = self._trie, len(tokens), 0
+        first, words, covered = self._trie.get, [*tokens, STOP], 0
         for place, token in enumerate(tokens):
-            node, ahead = trie.get(token), place + 1
-            concepts: Sequence[str] = ()
-            while node is not None:
-                if ahead > covered and _END in node:
-                    concepts, covered = node[_END], ahead
-                if _MARK in node:
-                    for mark in node[_MARK]:
-                        here = found.setdefault(mark, [])
-                        if here[-1:] != [place]:
-                            here.append(place)
-                node = node.get(tokens[ahead]) if ahead < end else None
+            node = first(token)
+            if node is None:
+                continue
+            ahead = place + 1
+            while (longer := node.get(words[ahead])) is not None:
+                node = longer
                 ahead += 1
-            for concept in concepts:
-                found.setdefault(concept, []).append(place)
+            if node.found is None:
+                continue
+            marks, length, concepts = node.found
+            for mark in marks:
+                if mark in found:
+                    found[mark].append(place)
+                else:
+                    found[mark] = [place]
+            if place + length > covered:
+                covered = place + length
+                for concept in concepts:
+                    found.setdefault(concept, []).append(place)
         return found
 
     def read(self, text: str) -> list[Sentence]:
         """The sentences of a text, in order."""
-        sentences: list[Sentence] = []
-        budget, begin = MOST_TOKENS, 0
-        if not text.isascii():
-            text = _PICTURE.sub(" , ", _PICTURE_END.sub(" . ", text))
-        lowered = _STRETCHED.sub(r"\1", text.lower())
-        for end in _SENTENCE_END.finditer(lowered):
-            stop, count = end.group(), len(sentences)
-            budget -= self._add(lowered[begin : end.start()], "?" in stop, sentences, budget)
-            if len(sentences) > count:
-                sentences[-1].joined = "but" in stop
-            begin = end.end()
-            if budget <= 0:
-                return sentences
-        self._add(lowered[begin:], False, sentences, budget)
-        return sentences
-
-    def _add(self, raw: str, asked: bool, sentences: list[Sentence], budget: int) -> int:
-        """Append one sentence, or two where a question hangs on a statement."""
-        tokens = _TOKEN.findall(raw.replace(" - ", " , ").replace(" – ", " , ").translate(_NOISE))[
-            :budget
+        return [
+            Sentence(part.tokens, self.places(part.tokens), part.question, part.leads, part.joined)
+            for part in split(text)
         ]
-        while tokens and tokens[0] == ",":
-            del tokens[0]
-        while tokens and tokens[-1] == ",":
-            del tokens[-1]
-        if not tokens or (len(tokens) == 1 and _NUMERAL.fullmatch(raw)):
-            return len(tokens)
-        tag = _tag_place(tokens) if asked else 0
-        if tag:
-            said = tokens[:tag]
-            leads = not _ASSENTING.issuperset(tokens[tag:])
-            sentences.append(Sentence(said, self.places(said), False, leads))
-        rest = tokens[tag:]
-        question = asked or (
-            rest[0] in _ASKING_FIRST
-            and tuple(rest[:2]) not in _NO_QUESTION
-            and not (not asked and -1 < raw.find(":") < 24)
-        )
-        sentences.append(Sentence(rest, self.places(rest), question))
+
+
+class Part(NamedTuple):
+    """The words of one sentence, nothing looked for in them yet."""
+
+    tokens: list[str]
+    question: bool
+    leads: bool
+    joined: bool
+
+
+def split(text: str) -> list[Part]:
+    """The sentences of a text, in order."""
+    parts: list[Part] = []
+    budget, begin = MOST_TOKENS, 0
+    if not text.isascii():
+        text = _PICTURE.sub(" , ", _PICTURE_END.sub(" . ", text))
+    lowered = _STRETCHED.sub(r"\1", text.lower())
+    ends = _SENTENCE_END if any(map(lowered.__contains__, _OTHER_ENDS)) else _PLAIN_END
+    for end in ends.finditer(lowered):
+        budget -= _add(lowered[begin : end.start()], end[0], parts, budget)
+        begin = end.end()
+        if budget <= 0:
+            return parts
+    if begin < len(lowered):
+        _add(lowered[begin:], "", parts, budget)
+    return parts
+
+
+def _add(raw: str, stop: str, parts: list[Part], budget: int) -> int:
+    """Append one sentence, or two where a question hangs on a statement; how many words."""
+    tokens = words_of(raw)[:budget]
+    while tokens and tokens[0] == ",":
+        del tokens[0]
+    while tokens and tokens[-1] == ",":
+        del tokens[-1]
+    if not tokens or (len(tokens) == 1 and _NUMERAL.fullmatch(raw)):
         return len(tokens)
+    asked = "?" in stop
+    tag = _tag_place(tokens) if asked else 0
+    rest = tokens
+    if tag:
+        rest = tokens[tag:]
+        parts.append(Part(tokens[:tag], False, not _ASSENTING.issuperset(rest), False))
+    question = asked or (
+        rest[0] in _ASKING_FIRST
+        and tuple(rest[:2]) not in _NO_QUESTION
+        and not -1 < raw.find(":") < 24
+    )
+    parts.append(Part(rest, question, False, "but" in stop))
+    return len(tokens)
 
 
-def _spelled_out(pattern: str) -> Iterator[tuple[str, ...]]:
-    for words in product(*(word.split("/") for word in pattern.split())):
-        chosen = tuple(word for word in words if word != "-")
-        if chosen:
-            yield chosen
+_ORDINARY = b"abcdefghijklmnopqrstuvwxyz0123456789.,% "
+_SPACED = bytes(ord(_NOISE.get(code, chr(code))[:1] or "'") for code in range(128)) * 2
+"""`_NOISE` byte by byte, for a text without what becomes more than one character."""
+
+
+def words_of(text: str) -> list[str]:
+    """The words, numbers, commas and percent signs of a text in small letters."""
+    text = text.replace(" - ", " , ")
+    if text.isascii() and not ("&" in text or "(" in text or ")" in text):
+        spaced = text.encode("ascii").translate(_SPACED, b"'`")
+        if not spaced.translate(None, _ORDINARY):
+            words = spaced.decode("ascii").replace(",", " , ").replace("%", " % ").split()
+            if "." in text:
+                return [bare for word in words if (bare := word.strip("."))]
+            return words
+    return _TOKEN.findall(text.replace(" – ", " , ").translate(_NOISE))
+
+
+_Places = tuple[Sequence[str], int, Sequence[str]]
+"""(marks, length of the longest concept, its names) that the words up to a node amount to."""
+
+
+def _sum_up(node: Node, found: _Places, depth: int, known: dict[_Places, _Places]) -> None:
+    """Note in every node what the words up to there amount to, one object for all that is equal."""
+    if MARKS in node or CONCEPTS in node:
+        marks, length, concepts = found
+        if MARKS in node:
+            marks = tuple(dict.fromkeys((*marks, *node[MARKS])))
+        if CONCEPTS in node:
+            length, concepts = depth, tuple(node[CONCEPTS])
+        found = known.setdefault((marks, length, concepts), (marks, length, concepts))
+    if found[0] or found[2]:
+        node.found = found
+    for child in node.values():
+        if isinstance(child, Node):
+            _sum_up(child, found, depth + 1, known)
+
+
+def share(node: Node, known: dict[Any, Node]) -> Node:
+    """`node`, or a known one that is just like it: phrases that end alike share their ends.
+
+    What is looked up for every word should lie close together in memory.
+    """
+    ends: list[Any] = [id(node.found)]
+    for word, child in node.items():
+        if isinstance(child, Node):
+            node[word] = child = share(child, known)
+            ends += word, id(child)
+        else:
+            ends += word, tuple(child)
+    return known.setdefault(tuple(ends), node)
 
 
 def _tag_place(tokens: list[str]) -> int:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from convgym.engine.keys import WORDING, below, draw
@@ -22,7 +23,7 @@ from convgym.language.style import Style, misspelt
 
 TEMPLATE, RETRIEVAL, WRITER = "template", "retrieval", "writer"
 
-_SOURCE = 900
+SOURCE = 900
 """Number of a turn's draw of its source; those of the misspellings lie elsewhere."""
 _REGISTER = 901
 _START = 902
@@ -48,7 +49,7 @@ class Voice:
 
     def source(self, key: int, turn: int) -> str:
         """Where the words of this turn come from."""
-        drawn = below(draw(key, WORDING, turn, _SOURCE), 50)
+        drawn = below(draw(key, WORDING, turn, SOURCE), 50)
         if self.realism <= 50:
             return RETRIEVAL if drawn < self.realism else TEMPLATE
         return WRITER if drawn < self.realism - 50 else RETRIEVAL
@@ -68,7 +69,7 @@ class Voice:
             sentences.append((min(names[act] for act in whole), text, whole))
             rest -= whole
         if rest:
-            drawn, start = self._conversation(key)
+            drawn, start = _conversation(key)
             for place, (act, _, _) in enumerate(spoken):
                 if act in rest:
                     text = self.bank.styled(act, style, drawn, start, turn)
@@ -82,13 +83,14 @@ class Voice:
         return _filled(" ".join(parts), spoken)
 
     def _whole(self, whole: Signature, style: Style, key: int, turn: int) -> str:
-        drawn, start = self._conversation(key)
+        drawn, start = _conversation(key)
         return self.index.styled(whole, style, drawn, start, turn)
 
-    @staticmethod
-    def _conversation(key: int) -> tuple[int, int]:
-        """Draws of the register, which nobody changes on the way, and of where wordings begin."""
-        return draw(key, WORDING, 0, _REGISTER), draw(key, WORDING, 0, _START)
+
+@lru_cache(maxsize=1024)
+def _conversation(key: int) -> tuple[int, int]:
+    """Draws of the register, which nobody changes on the way, and of where wordings begin."""
+    return draw(key, WORDING, 0, _REGISTER), draw(key, WORDING, 0, _START)
 
 
 def _ended(parts: list[str]) -> list[str]:

@@ -192,7 +192,7 @@ class OraclePolicy(ScriptedPolicy):
         if len(matches) > 1 and self.recovers:
             exact = see.records(kind, "date_matches")
             return exact[0] if exact else f"ask_{kind.name}"
-        return matches[0]
+        return matches[0] if matches else f"ask_{kind.name}"
 
     def serve(self, see: DeskSight, workflow: Workflow, end: str) -> str:
         """What the rules say of a request on a record that has been read."""

@@ -27,7 +27,7 @@ from convgym.engine.acts import Heard, UserTurn
 from convgym.engine.episode import Episode
 from convgym.engine.keys import USER, draw
 from convgym.users import decisions
-from convgym.users.decisions import Decision, DecisionModel
+from convgym.users.decisions import PLAIN_DECISIONS, Decision, DecisionModel
 from convgym.users.user_state import (
     LOOKING,
     MEANING,
@@ -282,8 +282,8 @@ class AgendaUser:
 
     def _wait(self, episode: Episode, state: UserState, heard: Sequence[Heard]) -> None:
         """What it took to hear from the agent again: time, and words, perhaps for nothing."""
-        idle = all(_is_idle(state, act) for act in heard)
-        state.bother += idle and state.turn > 1 and not state.holding
+        if state.turn > 1 and not state.holding:
+            state.bother += all([_is_idle(state, act) for act in heard])
         state.bother += episode.turn - state.heard_turn > LONG_WAIT
         state.bother += len(episode.reply) > LONG_REPLY
         state.heard_turn = episode.turn
@@ -479,7 +479,8 @@ class AgendaUser:
         choice = self.model.choice(point, state.persona, situation)
         yes = draw(episode.user_key, USER, state.turn, index) < choice[0]
         state.log_prob += choice[1] if yes else choice[2]
-        state.decisions.append(Decision(point, situation, yes))
+        made = Decision(point, situation, yes) if situation else PLAIN_DECISIONS[point][yes]
+        state.decisions.append(made)
         return yes
 
     def _turn(self, state: UserState, out: list[int]) -> UserTurn:

@@ -116,6 +116,8 @@ _STEP = 100
 """Ten-thousandths from one row of the table of σ to the next."""
 _REACH = 8 * TILT_UNIT
 """No logit counts as further from 0 than this: no probability is below 0.03 %."""
+_HALFWAY = _REACH + _STEP // 2
+"""Row of a logit of 0, times `_STEP`, and what rounds to the nearest row."""
 
 
 def _choice(logit: float) -> Choice:
@@ -136,7 +138,8 @@ SIGMOID: tuple[Choice, ...] = tuple(
 
 def row_of(logit: int) -> int:
     """Row of `SIGMOID` nearest to a logit in ten-thousandths."""
-    return (min(max(logit, -_REACH), _REACH) + _REACH + _STEP // 2) // _STEP
+    bounded = -_REACH if logit < -_REACH else _REACH if logit > _REACH else logit
+    return (bounded + _HALFWAY) // _STEP
 
 
 class Decision(NamedTuple):
@@ -146,6 +149,12 @@ class Decision(NamedTuple):
     situation: int
     """What the situation added to the logit, in ten-thousandths."""
     yes: bool
+
+
+PLAIN_DECISIONS: tuple[tuple[Decision, Decision], ...] = tuple(
+    (Decision(point, 0, False), Decision(point, 0, True)) for point in range(len(POINTS))
+)
+"""No and yes at each point where the situation adds nothing."""
 
 
 class DecisionModel:

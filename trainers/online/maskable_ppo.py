@@ -1,6 +1,7 @@
 """Proximal policy optimisation over dialogue acts, with illegal acts masked out.
 
     make_env ─► n_envs conversations side by side ─► sb3-contrib's MaskablePPO ─► SB3Policy
+                (trainers.online.vec_env)
 
 The arithmetic is Stable-Baselines3's; this file holds the configuration that suits
 conversations, the seeding, and the way back to our `Policy`.
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgym.errors import InvalidConfiguration, MissingExtra
+from convgym.policies.batched import BatchActPolicy, Masks
 from convgym.policies.policy import ActPolicy, Policy, Probabilities
 
 Evaluator = Callable[[Policy], float]
@@ -109,11 +111,12 @@ class MaskablePPOLearner:
     def _model(self, make_env: Callable[[], gym.Env[Any, Any]]) -> Any:
         try:
             from sb3_contrib import MaskablePPO
-            from stable_baselines3.common.vec_env import DummyVecEnv
         except ImportError as error:
             raise MissingExtra(error.name or "sb3_contrib", "sb3") from error
+        from trainers.online.vec_env import side_by_side
+
         config = self.config
-        environments = DummyVecEnv([make_env] * config.n_envs)
+        environments = side_by_side(make_env, config.n_envs)
         environments.seed(config.seed)
         return MaskablePPO(
             "MlpPolicy",
@@ -179,6 +182,10 @@ class SB3Policy(ActPolicy):
             distribution = self.model.policy.get_distribution(tensor, action_masks=action_masks)
             return distribution.distribution.probs[0].cpu().numpy().astype(np.float64)
 
+    def batched(self) -> SB3BatchPolicy:
+        """The same model for many conversations at once."""
+        return SB3BatchPolicy(self.model)
+
     def save(self, path: str | Path) -> None:
         """Write Stable-Baselines3's own archive."""
         self.model.save(str(path))
@@ -191,3 +198,26 @@ class SB3Policy(ActPolicy):
         except ImportError as error:
             raise MissingExtra(error.name or "sb3_contrib", "sb3") from error
         return cls(MaskablePPO.load(str(path), device="cpu"))
+
+
+class SB3BatchPolicy(BatchActPolicy):
+    """`SB3Policy` for a batch of conversations, in one pass through the network.
+
+    A network rounds a batch otherwise than a single row, so that probabilities agree to about
+    seven digits.
+    """
+
+    name = SB3Policy.name
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def action_probs(self, observations: Any, masks: Masks) -> NDArray[np.float64]:
+        """The model's distributions over the legal acts.  # (k, actions)"""
+        import torch
+
+        with torch.no_grad():
+            tensor, _ = self.model.policy.obs_to_tensor(observations)
+            distribution = self.model.policy.get_distribution(tensor, action_masks=masks)
+            return distribution.distribution.probs.cpu().numpy().astype(np.float64)

@@ -31,7 +31,7 @@ def _offered(s: Sentence, at: int) -> bool:
         return False
     if s.question and s.tokens[0] in _PAST:
         return False
-    willing = s.has("offer") or not _WILLING.isdisjoint(s.tokens)
+    willing = "offer" in s.places or not _WILLING.isdisjoint(s.words)
     return willing or (s.question and len(s.tokens) <= 9)
 
 
@@ -51,9 +51,9 @@ _PAST = frozenset("did have has was were had is are".split())
 def _waitlist(s: Sentence) -> bool:
     if s.tokens[:3] == ["do", "you", "like"]:
         return False  # "Do you like waiting lists?"
-    if s.has("waitlist"):
+    if "waitlist" in s.places:
         return any(_offered(s, at) for at in s.at("waitlist"))
-    return s.has("when_back") and s.has("back_in") and _offered(s, s.at("when_back")[0])
+    return "when_back" in s.places and "back_in" in s.places and _offered(s, s.at("when_back")[0])
 
 
 def _new_label(s: Sentence) -> bool:
@@ -61,19 +61,19 @@ def _new_label(s: Sentence) -> bool:
 
 
 def _pause(s: Sentence) -> bool:
-    if not s.has("pause") or s.has("no_pause"):
+    if "pause" not in s.places or "no_pause" in s.places:
         return False
     return any(_offered(s, at) for at in s.at("pause"))
 
 
 def _paid_repair(s: Sentence) -> bool:
-    if not (s.has("self_paid") and s.has("repair")):
+    if not ("self_paid" in s.places and "repair" in s.places):
         return False
     return any(_offered(s, at) for at in s.at("repair"))
 
 
 def _send_invoice(s: Sentence) -> bool:
-    if s.has("self_paid") or not (s.question or not _HANDING.isdisjoint(s.tokens)):
+    if "self_paid" in s.places or not (s.question or not _HANDING.isdisjoint(s.words)):
         return False
     return any(_offered(s, at) for at in s.at("invoice"))
 

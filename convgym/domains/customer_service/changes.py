@@ -72,7 +72,7 @@ def variant_told(s: Sentence) -> str:
     if not named:
         return ELSEWHERE if _is_elsewhere(s) else ""
     kept = [(at, name) for at, name in named if not _is_left(s, at)]
-    if len({name for _, name in kept}) > 1 and "or" in s.tokens:
+    if len({name for _, name in kept}) > 1 and "or" in s.words:
         return ELSEWHERE  # one of two
     goals = [(at, name) for at, name in kept if s.word_before(_GOALS, at, 4)]
     return (goals or kept or named)[-1][1]
@@ -105,7 +105,7 @@ def _is_elsewhere(s: Sentence) -> bool:
 
 def changes_named(s: Sentence) -> list[str]:
     """The changes that a sentence names, none of them shunned, in the order of `MATTERS`."""
-    if not is_about_any(s) or s.has("averted"):
+    if not is_about_any(s) or "averted" in s.places:
         return []
     return [matter for matter in MATTERS if about(s, matter) and _is_named(s, matter)]
 
@@ -114,11 +114,11 @@ def _is_named(s: Sentence, matter: str) -> bool:
     places = s.at(f"do_{matter}", f"did_{matter}")
     if matter in ("exchange", "warranty", "subscription", "access", "billing"):
         places += s.at(f"noun_{matter}")
-    if matter == "refund" and not s.has("again") and s.has("return", "original", "credit"):
+    if matter == "refund" and "again" not in s.places and s.has("return", "original", "credit"):
         return False  # the refund of a return
     if matter == "subscription" and s.has("paid_month", "at_once") and runs_on(s):
         return True  # "Ends: with the paid month. OK?"
-    if matter == "exchange" and "instead" in s.tokens and variants(s):
+    if matter == "exchange" and "instead" in s.words and variants(s):
         return True  # "Size L instead. OK?"
     return any(not s.near("negation", at, 5) for at in places)
 
@@ -133,7 +133,7 @@ _LINK = 12
 
 def changes_reported(s: Sentence) -> list[str]:
     """The changes that a sentence reports as done."""
-    if not is_about_any(s) or s.has("averted") or _is_first(s):
+    if not is_about_any(s) or "averted" in s.places or _is_first(s):
         return []
     found = [matter for matter in MATTERS if about(s, matter) and _is_reported(s, matter)]
     if found:
@@ -157,11 +157,11 @@ def _is_reported(s: Sentence, matter: str) -> bool:
         return not s.has("minimum_term", "at_once", "paid_month")
     if matter in ("warranty", "exchange") and _is_in(s, matter):
         return True
-    if matter == "refund" and s.has("again") and _said_past(s, "on_its_way"):
+    if matter == "refund" and "again" in s.places and _said_past(s, "on_its_way"):
         return True
     done = [at for at in s.at(f"did_{matter}") if _is_done(s, at)]
     if matter == "refund":
-        done = [at for at in done if s.has("again") or _just(s, at)]
+        done = [at for at in done if "again" in s.places or _just(s, at)]
     if matter == "billing" and dates(s.tokens):
         done = [at for at in done if not s.word_before(_WAS, at, 2)]  # on that day, not now
     return bool(done) or (matter != "refund" and _arranged(s, matter))
@@ -248,7 +248,7 @@ def changes_promised(s: Sentence) -> list[str]:
 
 
 def _is_promised(s: Sentence, matter: str) -> bool:
-    if matter == "refund" and not s.has("again"):
+    if matter == "refund" and "again" not in s.places:
         return False
     places = s.at(f"do_{matter}", f"did_{matter}")
     if any(announced(s, at) and not _is_subject(s, at) for at in places):

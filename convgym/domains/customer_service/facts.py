@@ -37,7 +37,7 @@ def _subject(s: Sentence, place: int) -> str:
 def tell_date(s: Sentence, order: str) -> list[Claim]:
     """The day of a delivery: a date is that, unless something else is dated."""
     found = dates(s.tokens)
-    if not found or s.has("placed") or _is_of_another(s):
+    if not found or "placed" in s.places or _is_of_another(s):
         return []
     out: list[Claim] = []
     strange = ("return", "refund", "changed", "cancel", "cancelled", *STATUS)
@@ -45,14 +45,14 @@ def tell_date(s: Sentence, order: str) -> list[Claim]:
         return []
     for place, date in found:
         delivered = s.at("delivered")
-        if s.has("window") and not any(at < place <= at + 4 for at in delivered):
+        if "window" in s.places and not any(at < place <= at + 4 for at in delivered):
             continue
         if any(s.near("negation", at, 4) and at < place <= at + 4 for at in delivered):
             continue
         if any(s.near("negation", at, 2) and at < place <= at + 4 for at in s.at("arrival")):
             out.append(Claim("untold", "eta", date, _subject(s, place) or order))
             continue
-        if any(s.near(stage, place, 3) for stage in STATUS[:3]) and s.has("delivered"):
+        if any(s.near(stage, place, 3) for stage in STATUS[:3]) and "delivered" in s.places:
             continue  # "shipped on 5 March and delivered on 9 March"
         other = s.near("negation", place, 3) or s.near("other_date", place, 3)
         if not (other or _is_unreal(s, place)):
@@ -63,13 +63,13 @@ def tell_date(s: Sentence, order: str) -> list[Claim]:
 def _is_of_another(s: Sentence) -> bool:
     """A subscription began, a charge was made, a refund was paid on that day."""
     if not is_about_any(s):
-        if s.has("come_back") and "us" in s.tokens:
+        if "come_back" in s.places and "us" in s.words:
             return True  # a return
-        return not _PAYMENTS.isdisjoint(s.tokens) and not s.has("delivered")
-    ordered = bool(orders_named(s)) or not _PARCEL.isdisjoint(s.tokens)
-    if ordered and s.has("arrival") and not s.has("delivered"):
+        return not _PAYMENTS.isdisjoint(s.words) and "delivered" not in s.places
+    ordered = bool(orders_named(s)) or not _PARCEL.isdisjoint(s.words)
+    if ordered and "arrival" in s.places and "delivered" not in s.places:
         return about(s, "refund") or about(s, "billing")
-    return not (ordered and s.has("delivered"))
+    return not (ordered and "delivered" in s.places)
 
 
 _PAYMENTS = frozenset("payment payments invoice statement".split())

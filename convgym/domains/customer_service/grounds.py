@@ -41,7 +41,7 @@ _CONDITIONS = frozenset("if once when whenever unless".split())
 
 def may_ground(s: Sentence) -> bool:
     """A quick look, whether there is anything to read at all."""
-    return in_play(s) and (s.has_any(_MARKS) or not _BEFORE.isdisjoint(s.tokens))
+    return in_play(s) and (s.has_any(_MARKS) or not _BEFORE.isdisjoint(s.words))
 
 
 _MARKS = frozenset((
@@ -75,7 +75,7 @@ def _said(s: Sentence, mark: str) -> bool:
 def _unable(near: Around) -> bool:
     """It cannot be, here or in a sentence beside it."""
     return any(
-        n.has("unable", "not_over") or ("only" in n.tokens and n.has("only")) or _none_is(n)
+        n.has("unable", "not_over") or ("only" in n.words and "only" in n.places) or _none_is(n)
         for n in near
         if not n.question and (n is near[0] or not n.has(*_OF_ORDERS))
     )
@@ -106,11 +106,11 @@ _LEFT = frozenset("no none nothing not havent dont hold hold any".split())
 
 
 def _out_of_stock(s: Sentence, near: Around) -> bool:
-    if not (s.has("sold_out", "in_stock") or "left" in s.tokens):
+    if not (s.has("sold_out", "in_stock") or "left" in s.words):
         return False
     if not (_near(near, "exchange") or any(_is_of_wares(n) for n in near)):
         return False
-    if s.tokens[0] in _WHAT and "this" not in s.tokens:
+    if s.tokens[0] in _WHAT and "this" not in s.words:
         return False  # "what is not in stock cannot be sent"
     if any(_stands(s, at) for at in s.at("sold_out")):
         return True
@@ -125,7 +125,7 @@ _WHAT = frozenset(("what", "whatever", "anything", "items", "variants"))
 
 
 def _is_of_wares(s: Sentence) -> bool:
-    return s.has("size_word", "waitlist", "when_back") or not _WARES.isdisjoint(s.tokens)
+    return s.has("size_word", "waitlist", "when_back") or not _WARES.isdisjoint(s.words)
 
 
 # -- refunds ---------------------------------------------------------------------------------------
@@ -137,18 +137,18 @@ _NEVER = frozenset("never nothing no without".split())
 
 
 def _no_return_received(s: Sentence, near: Around) -> bool:
-    if s.has("no_trace") and (_near(near, "refund") or s.has("return")):
+    if "no_trace" in s.places and (_near(near, "refund") or "return" in s.places):
         return is_vouched(s, s.at("no_trace")[0])
-    if s.has("at_ours") and _HOUSE.intersection(s.tokens):
+    if "at_ours" in s.places and _HOUSE.intersection(s.words):
         return all(is_vouched(s, at) and not awaited(s, at) for at in s.at("at_ours"))
     if not _near(near, "refund"):
         return False
-    if not s.has("come_back") or _OURS.isdisjoint(s.tokens):
+    if "come_back" not in s.places or _OURS.isdisjoint(s.words):
         return False
     places = s.at("come_back")
     missing = any(_denied(s, at, 8) or s.word_before(_NEVER, at, 8) for at in places)
     missing = missing or any(s.tokens[at] in ("no", "missing") for at in places)
-    waits = not s.has("days") and any(awaited(s, at) for at in places)
+    waits = "days" not in s.places and any(awaited(s, at) for at in places)
     waits = waits and _unable(near)
     return (missing or waits) and all(is_vouched(s, at) for at in places)
 
@@ -162,7 +162,7 @@ def _refund_pending(s: Sentence, near: Around) -> bool:
     if not s.has("pending", "in_time"):
         return False
     late = [n for n in near if n.has("unable", "not_over", "wait", "in_time") and not n.question]
-    held = any(n.has("unable", "not_over") or not _WAITING.isdisjoint(n.tokens) for n in late)
+    held = any(n.has("unable", "not_over") or not _WAITING.isdisjoint(n.words) for n in late)
     places = s.at("pending", "in_time")
     return held and any(is_vouched(s, at) for at in places)
 
@@ -180,30 +180,30 @@ _ENDING = frozenset(
 
 def _to_end(near: Around) -> bool:
     """It is about ending a subscription."""
-    return _near(near, "subscription") or any(not _ENDING.isdisjoint(n.tokens) for n in near)
+    return _near(near, "subscription") or any(not _ENDING.isdisjoint(n.words) for n in near)
 
 
 def _prepaid(s: Sentence, near: Around) -> bool:
-    return s.has("prepaid") and _to_end(near) and _unable(near) and _said(s, "prepaid")
+    return "prepaid" in s.places and _to_end(near) and _unable(near) and _said(s, "prepaid")
 
 
 def _minimum_term(s: Sentence, near: Around) -> bool:
     months = [at for at, token in enumerate(s.tokens) if token in _TERM]
-    if not (months or s.has("minimum_term")):
+    if not (months or "minimum_term" in s.places):
         return False
-    if not (_to_end(near) or (s.has("minimum_term") and s.has("not_over", "unable"))):
+    if not (_to_end(near) or ("minimum_term" in s.places and s.has("not_over", "unable"))):
         return False
-    if s.has("prepaid") and not s.has("minimum_term"):
+    if "prepaid" in s.places and "minimum_term" not in s.places:
         return False
     if not all(is_vouched(s, at) for at in (*s.at("minimum_term"), *months)):
         return False
-    if s.has("not_over") and not s.has("paid_month"):
+    if "not_over" in s.places and "paid_month" not in s.places:
         return True
-    if s.has("minimum_term"):
+    if "minimum_term" in s.places:
         waits = any(s.word_before(_BEFORE, at, 7) for at in s.at("minimum_term"))
         return _unable(near) and (waits or not _said(s, "expired"))
     first = [at for at in months if s.word_before(_BEFORE, at, 7)]
-    return bool(first) and (_unable((s,)) or "only" in s.tokens)
+    return bool(first) and (_unable((s,)) or "only" in s.words)
 
 
 _TERM = frozenset("months month term commitment".split())
@@ -223,7 +223,7 @@ _DAMAGES = frozenset("crack cracks cracked water damage damages defect defects f
 def _not_covered(s: Sentence, near: Around) -> bool:
     if not s.has("covers", "excluded"):
         return False
-    if not (_in_warranty(near) or _DAMAGES.intersection(s.tokens)):
+    if not (_in_warranty(near) or _DAMAGES.intersection(s.words)):
         return False
     if any(_stands(s, at) for at in s.at("excluded")):
         return True
@@ -234,11 +234,11 @@ def _not_covered(s: Sentence, near: Around) -> bool:
 def _out_of_warranty(s: Sentence, near: Around) -> bool:
     if not _in_warranty(near) or _near((s,), "exchange", "subscription", "billing"):
         return False
-    if s.has("expired") and ("warranty" in s.tokens or _near((s,), "warranty")):
+    if "expired" in s.places and ("warranty" in s.words or _near((s,), "warranty")):
         for at in s.at("expired"):
             if _stands(s, at) and not s.near("condition", at, 8):
                 return True
-    if s.has("lasts") and _unable(near):
+    if "lasts" in s.places and _unable(near):
         return any(is_vouched(s, at) for at in s.at("lasts"))
     return False
 
@@ -252,12 +252,12 @@ _CREDITING = frozenset("dispute disputed credit credited reverse reversed".split
 def _to_credit(near: Around) -> bool:
     """It is about crediting a charge."""
     return _near(near, "billing") or any(
-        n.has("unable") and not _CREDITING.isdisjoint(n.tokens) for n in near
+        "unable" in n.places and not _CREDITING.isdisjoint(n.words) for n in near
     )
 
 
 def _charge_pending(s: Sentence, near: Around) -> bool:
-    if not (s.has("pending") and _to_credit(near) and (_unable(near) or "only" in s.tokens)):
+    if not ("pending" in s.places and _to_credit(near) and (_unable(near) or "only" in s.words)):
         return False
     for at in s.at("pending"):
         if not is_vouched(s, at):
@@ -277,9 +277,9 @@ def _dispute_late(s: Sentence, near: Around) -> bool:
     places = [*s.at("too_late"), *(at for at in s.at("expired") if s.has("too_late", "days"))]
     if not any(_stands(s, at) for at in places):
         return False
-    if s.has("expired") and s.has("too_late"):
+    if "expired" in s.places and "too_late" in s.places:
         return True
-    if {"late", "old", "ago", "far"}.intersection(s.tokens):
+    if {"late", "old", "ago", "far"}.intersection(s.words):
         return True
     return _unable((s,)) or s.has("exceeding", "over")
 
@@ -289,7 +289,7 @@ def _charge_valid(s: Sentence, near: Around) -> bool:
         return False
     if any(_is_valid(s, at) for at in s.at("valid")):
         return True
-    return bool(s.has("belongs") and _said(s, "belongs") and _unable((s, *near[1:2])))
+    return bool("belongs" in s.places and _said(s, "belongs") and _unable((s, *near[1:2])))
 
 
 _ITS = frozenset("charge it its thats amount charged charges proves find is".split())
@@ -314,10 +314,12 @@ def _of_charge(s: Sentence, at: int) -> bool:
 
 
 def _too_many_returns(s: Sentence, near: Around) -> bool:
-    if not s.has("too_many"):
+    if "too_many" not in s.places:
         return False
-    returns = s.has("return") or "returns" in s.tokens or any(n.has("return") for n in near)
-    counted = any(n.has("this_year") for n in near) or "account" in s.tokens
+    returns = (
+        "return" in s.places or "returns" in s.words or any("return" in n.places for n in near)
+    )
+    counted = any("this_year" in n.places for n in near) or "account" in s.words
     if not (returns and counted):
         return False
     return any(_stands(s, at) for at in s.at("too_many"))

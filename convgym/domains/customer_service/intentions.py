@@ -56,7 +56,7 @@ _SIGNS = WILL | frozenset(("let", "going", "about", "being", "gets", "while", "n
 
 def _may_promise(s: Sentence) -> bool:
     """A quick look, whether there is anything to read at all."""
-    return s.has("people") or any(
+    return "people" in s.places or any(
         token in _SIGNS or token.endswith("ing") for token in s.tokens
     )
 
@@ -78,7 +78,7 @@ def _readdresses(s: Sentence) -> bool:
             places += [at for at, token in enumerate(s.tokens) if token in _PUTTING]
         if any(announced(s, place) for place in places):
             return True
-    if not (street or s.has("new_address") or "instead" in s.tokens or s.has("new_place")):
+    if not (street or "new_address" in s.places or "instead" in s.words or "new_place" in s.places):
         return False
     if s.has("return", "refund", "email"):
         return False
@@ -101,7 +101,7 @@ def _resumed(s: Sentence, before: Around) -> list[str]:
                     for write in ("cancel", "return", "address"):
                         at = earlier.at(write)
                         denied = at and earlier.near("negation", at[0], 4)
-                        if at and not (denied or earlier.has("unable")):
+                        if at and not (denied or "unable" in earlier.places):
                             return [write]
     return []
 
@@ -157,7 +157,7 @@ def _transfers(s: Sentence) -> bool:
         if not _TALKING.isdisjoint(tokens[max(0, place - 6) : place]) and "youll" in tokens[:place]:
             return True
         if ("will" in rest or "ll" in rest) and not _TAKING.isdisjoint(rest):
-            return not (s.has("condition") or s.near("negation", place, 6))
+            return not ("condition" in s.places or s.near("negation", place, 6))
         if {"take", "over"} <= set(rest) and announced(s, place):
             return True
     return False
@@ -174,7 +174,7 @@ def _is_handing(s: Sentence, place: int) -> bool:
     left, joint = clause(s, place)
     if joint == "while" and left[:1] in (["i"], ["we"]):
         return True
-    if not _WEAK.isdisjoint(left) or s.has("condition") or awaits(s, place):
+    if not _WEAK.isdisjoint(left) or "condition" in s.places or awaits(s, place):
         return False
     if announced(s, place, governed=True) or ({"need", "have"} & set(left[-4:]) and "to" in left):
         return True
@@ -217,25 +217,25 @@ _PAST_CHECK = frozenset(("yes", "yep", "yeah", "indeed"))
 
 def explains_why(s: Sentence) -> bool:
     """Why something is asked for, or what a word means; such a sentence tells nothing else."""
-    if s.question or s.has("unable"):
+    if s.question or "unable" in s.places:
         return False
-    return s.has("purpose") and _DEMANDING.isdisjoint(s.tokens[: s.at("purpose")[0]])
+    return "purpose" in s.places and _DEMANDING.isdisjoint(s.tokens[: s.at("purpose")[0]])
 
 
 def explains_word(s: Sentence) -> bool:
     """What a word of the shop means; the word itself then says nothing of the order."""
-    if s.question or s.has("no_meaning", "window") or "%" in s.tokens or dates(s.tokens):
+    if s.question or s.has("no_meaning", "window") or "%" in s.words or dates(s.tokens):
         return False
     if not any(not at or s.tokens[at - 1] not in _NOT_MEANING for at in s.at("means")):
         named = min(s.at(*_TERMS), default=9)
         if (
-            not s.has("sort_of")
+            "sort_of" not in s.places
             or (named > 2 and s.tokens[0] not in _IT)
             or "as" in s.tokens[:1]
             or "your" in s.tokens[:named]
         ):
             return False
-    return not s.has("unable") or s.tokens[0] in ("final", "clearance", "when", "by")
+    return "unable" not in s.places or s.tokens[0] in ("final", "clearance", "when", "by")
 
 
 _NOT_MEANING = frozenset("which , of original payment same your this".split())
@@ -246,21 +246,25 @@ def explains_on(s: Sentence, told: bool) -> bool:
     """That it is so, or how things go on; `told`: the sentence says something else as well."""
     if s.question or s.has("unable", "quote", "hedge") or 0 in s.at("normally"):
         return False
-    if s.has("condition") and not s.has("paper"):
+    if "condition" in s.places and "paper" not in s.places:
         return False
-    if s.has("order_slot") or "w" in s.tokens or ("can" in s.tokens[:4] and s.has("email")):
+    if (
+        "order_slot" in s.places
+        or "w" in s.words
+        or ("can" in s.tokens[:4] and "email" in s.places)
+    ):
         return False  # where the order number is found; "can I get the e-mail"
-    if s.has("next_paper") or _mails(s):
+    if "next_paper" in s.places or _mails(s):
         return True
     if told or is_general(s):
         return False
     if s.has("next_step", "sort_of") or (
-        s.has("assured") and (len(s.tokens) <= 10 or min(s.at("assured")) <= 4)
+        "assured" in s.places and (len(s.tokens) <= 10 or min(s.at("assured")) <= 4)
     ):
         return True
-    if s.has("checked"):
+    if "checked" in s.places:
         return s.tokens[0] in _PAST_CHECK
-    lasts = s.has("takes") and s.has("period")
+    lasts = "takes" in s.places and "period" in s.places
     return lasts or (s.tokens[0] in _ERRANDS and len(s.tokens) > 2)
 
 

@@ -70,17 +70,20 @@ def settle(sentences: Sequence[Sentence], numbered: bool) -> None:
             _name(s, numbered)
         if not (signed or last):
             continue
-        ordered = not _ORDERED.isdisjoint(s.tokens)
-        if last and not s.has(*ABOUT_ANY) and (not ordered or s.has("credited")):
+        ordered = not _ORDERED.isdisjoint(s.words)
+        if last and not s.has(*ABOUT_ANY) and (not ordered or "credited" in s.places):
             _point(s, last)
         last = _finish(s) or ("" if ordered or numbers(s, "w") else last)
 
 
 def _rename_once(s: Sentence) -> None:
     """"Once more" is no condition, as "once it has arrived" is."""
+    if "once" not in s.words:
+        return
     for at, token in enumerate(s.tokens[:-1]):
         if token == "once" and s.tokens[at + 1] in ("more", "again"):
             s.tokens[at] = "anew"
+    s.words = frozenset(s.tokens)
 
 
 def _finish(s: Sentence) -> str:
@@ -113,7 +116,7 @@ def _name(s: Sentence, numbered: bool) -> None:
     _unname(s)
     if s.has("at_once", "paid_month"):
         _note_running(s)
-    if s.has("credited"):
+    if "credited" in s.places:
         _note_credited(s)
 
 
@@ -122,7 +125,7 @@ _REPLACING = frozenset("replace replacing replaced".split())
 
 def _note_replacing(s: Sentence) -> None:
     """"Replace size S with size M" is an exchange."""
-    if s.has("size_word") and s.has("replace"):
+    if "size_word" in s.places and "replace" in s.places:
         note(s, ABOUT["exchange"], [at for at, t in enumerate(s.tokens) if t in _REPLACING])
 
 
@@ -134,7 +137,7 @@ def _note_running(s: Sentence) -> None:
     """"It stops at once": what else could it be than a subscription."""
     places = [at for at, token in enumerate(s.tokens) if token in _RUNS]
     by_us = any(s.word_before(_BY_US, at, 1) for at in places)
-    if not by_us and _ORDERED.isdisjoint(s.tokens):
+    if not by_us and _ORDERED.isdisjoint(s.words):
         note(s, ABOUT["subscription"], places[:1])
 
 
@@ -145,7 +148,7 @@ def _note_credited(s: Sentence) -> None:
     """"The $24.90 has been credited", "shall I give you the $24.90 back?": that is a charge."""
     sums = [at for at, t in enumerate(s.tokens) if is_sum(t) and s.tokens[at - 1] == "the"]
     back = [at for at in s.at("return") if s.tokens[at] == "back"]
-    if sums and _STORE.isdisjoint(s.tokens) and len(back) == len(s.at("return")):
+    if sums and _STORE.isdisjoint(s.words) and len(back) == len(s.at("return")):
         note(s, ABOUT["billing"], sums)
         drop(s, "return", back)
 
@@ -159,12 +162,12 @@ def _unname(s: Sentence) -> None:
     for mark, matter, reach in (("no_plan", "subscription", 2), ("no_charge", "billing", 3)):
         for start in s.at(mark):
             drop(s, ABOUT[matter], range(start - 1, start + reach + 1))
-    if about(s, "exchange") and s.has("address", "new_address") and not s.has("size_word"):
-        if "exchange" not in s.tokens:
+    if about(s, "exchange") and s.has("address", "new_address") and "size_word" not in s.places:
+        if "exchange" not in s.words:
             del s.places[ABOUT["exchange"]]
-    if about(s, "billing") and not (_FEES.isdisjoint(s.tokens) and _SHARES.isdisjoint(s.tokens)):
+    if about(s, "billing") and not (_FEES.isdisjoint(s.words) and _SHARES.isdisjoint(s.words)):
         del s.places[ABOUT["billing"]]
-    if about(s, "billing") and about(s, "refund") and not s.has("again"):
+    if about(s, "billing") and about(s, "refund") and "again" not in s.places:
         del s.places[ABOUT["refund"]]  # a charge is refunded
 
 
@@ -200,17 +203,17 @@ def _clear_of_matters(s: Sentence) -> None:
     if about(s, "billing"):
         for concept in ("credit", "original", "ask_intent"):
             s.places.pop(concept, None)
-        if _FEES.isdisjoint(s.tokens):
+        if _FEES.isdisjoint(s.words):
             _clear_fees(s)
             s.places.pop("refund", None)
-    if (about(s, "exchange") or about(s, "warranty")) and _FEES.isdisjoint(s.tokens):
+    if (about(s, "exchange") or about(s, "warranty")) and _FEES.isdisjoint(s.words):
         _clear_fees(s)
     if about(s, "exchange") and not s.has("address", "new_address"):
         s.places.pop("changed", None)
         drop(s, "delivered", [p for p in s.at("delivered") if s.tokens[p - 1] == "the"])
     made = [p for p in s.at("processing") if _MADE.intersection(s.tokens[p : p + 2])]
     drop(s, "processing", [p for p in made if p > first])  # the claim is being processed
-    if about(s, "refund") and s.has("come_back") and not _OURS.isdisjoint(s.tokens):
+    if about(s, "refund") and "come_back" in s.places and not _OURS.isdisjoint(s.words):
         if "you" not in s.tokens[-2:]:
             s.places.pop("delivered", None)
             s.places.pop("arrival", None)
@@ -225,11 +228,11 @@ def _clear_fees(s: Sentence) -> None:
 
 def _clear_of_goods(s: Sentence) -> None:
     """The same of what is repaired, replaced, sent back or broken, whatever it is about."""
-    if s.has("postage", "repair") and _FEES.isdisjoint(s.tokens):
+    if s.has("postage", "repair") and _FEES.isdisjoint(s.words):
         _clear_fees(s)
-    if s.has("replace") and not s.has("address", "new_address"):
+    if "replace" in s.places and not s.has("address", "new_address"):
         drop(s, "changed", [p for p in s.at("changed") if s.tokens[p] in _REPLACING])
-    if s.has("broken_down"):
+    if "broken_down" in s.places:
         drop(s, "cancelled", [p for p in s.at("cancelled") if s.tokens[p] == "stopped"])
     drop(s, "delivered", [p for p in s.at("delivered") if _is_receipt(s, p)])
 

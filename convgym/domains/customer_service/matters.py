@@ -80,7 +80,7 @@ _RUNNING = frozenset(
 
 def runs_on(s: Sentence) -> bool:
     """It tells how long something runs, or when it ends."""
-    return not _RUNNING.isdisjoint(s.tokens)
+    return not _RUNNING.isdisjoint(s.words)
 
 
 _HOPES = frozenset("hope hoping wish almost nearly".split())
@@ -92,7 +92,7 @@ def is_vouched(s: Sentence, place: int) -> bool:
     """What is said at `place` is meant: not doubted, hoped, heard, taken back or long past."""
     if taken_back(s, place, "governor", "unsaid") or s.word_before(_HOPES, place, 8):
         return False
-    return not (s.word_before(_WAS, place, 2) and not _THEN.isdisjoint(s.tokens))
+    return not (s.word_before(_WAS, place, 2) and not _THEN.isdisjoint(s.words))
 
 
 # -- numbers of records ----------------------------------------------------------------------------

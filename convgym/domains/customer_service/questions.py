@@ -65,14 +65,14 @@ _WONDERING = frozenset("how what whats which tell describe let whatever hear".sp
 
 
 def asks_intent(s: Sentence, asked: list[str]) -> bool:
-    if s.has("ask_intent") and not s.has("unable"):
-        wonders = not _WONDERING.isdisjoint(s.tokens)
+    if "ask_intent" in s.places and "unable" not in s.places:
+        wonders = not _WONDERING.isdisjoint(s.words)
         wonders = wonders and not (s.has("credit", "pickup", "return") or waits(s))
-        if asked and not {",", "and"}.intersection(s.tokens):
+        if asked and not {",", "and"}.intersection(s.words):
             return False  # "which order do you need help with?"
-        calls = s.has("request") and s.tokens[0] not in _FIRST_PERSON
+        calls = "request" in s.places and s.tokens[0] not in _FIRST_PERSON
         return s.question or (not asked and (calls or wonders))
-    return requests(s) and s.has("matter") and not (asked or s.has("sorry"))
+    return requests(s) and "matter" in s.places and not (asked or "sorry" in s.places)
 
 
 _IF_MORE = frozenset("if feel hesitate should whenever in".split())
@@ -85,14 +85,14 @@ _SPEAKER = frozenset(("i", "we"))
 def asks_more(s: Sentence) -> bool:
     if s.tokens == ["else"]:
         return True
-    if not s.has("other") or s.has("unable", "reason"):
+    if "other" not in s.places or s.has("unable", "reason"):
         return False
-    if s.has("negation") and not (s.question or s.has("condition", "request")):
+    if "negation" in s.places and not (s.question or s.has("condition", "request")):
         return False
     place = s.at("other")[0]
     if requests(s) or short(s) or place <= 2 or s.tokens[place - 1] == ",":
         return True
-    return not _IF_MORE.isdisjoint(s.tokens)
+    return not _IF_MORE.isdisjoint(s.words)
 
 
 def asks_name(s: Sentence) -> bool:
@@ -101,7 +101,7 @@ def asks_name(s: Sentence) -> bool:
         return False
     places = [at for at, token in enumerate(s.tokens) if token in ("name", "names")]
     return any(s.word_before(_YOURS, place, 4) for place in places) or (
-        s.question and "whom" in s.tokens
+        s.question and "whom" in s.words
     )
 
 
@@ -109,7 +109,7 @@ _YOURS = frozenset(("your", "the"))
 
 
 def requests(s: Sentence) -> bool:
-    return s.question or s.has("request")
+    return s.question or "request" in s.places
 
 
 # -- slots -----------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ _SETTLING = ("confirm", "averted", "which_plan", "which_charge", "why_word", "ca
 
 def asks_which_matter(s: Sentence) -> bool:
     """"Is it about a return, a cancellation or something else?" """
-    if not s.question or "or" not in s.tokens or "keep" in s.tokens:
+    if not s.question or "or" not in s.words or "keep" in s.words:
         return False
     if s.has("reason", "email", "postcode", "pickup", "credit", "confirm_yes"):
         return False
@@ -149,13 +149,13 @@ _STREET = frozenset("street town city house".split())
 
 def asks(s: Sentence, before: Around, after: Around) -> list[str]:
     """Requests for a slot; one listed under or above a request is requested too."""
-    wonders = s.leads and not _WH.isdisjoint(s.tokens)
+    wonders = s.leads and not _WH.isdisjoint(s.words)
     requested = requests(s) or wonders or (s.leads and not after[0].has(*_SLOT_CUES))
-    if not requested and len(s.tokens) <= 14 and _PERFECT.isdisjoint(s.tokens):
-        requested = any(n.has("request") for n in (*before[-2:], *after[:2]))
-    if not requested and len(s.tokens) <= 12 and not _MISSING.isdisjoint(s.tokens):
-        requested = _PERFECT.isdisjoint(s.tokens) and s.has("email", "postcode", "new_address")
-    again = any(n.has("retry") and requests(n) for n in after[:1])
+    if not requested and len(s.tokens) <= 14 and _PERFECT.isdisjoint(s.words):
+        requested = any("request" in n.places for n in (*before[-2:], *after[:2]))
+    if not requested and len(s.tokens) <= 12 and not _MISSING.isdisjoint(s.words):
+        requested = _PERFECT.isdisjoint(s.words) and s.has("email", "postcode", "new_address")
+    again = any("retry" in n.places and requests(n) for n in after[:1])
     if not (requested or again or short(s)):
         return []
     details = _asks_details(s, before, after, requested)
@@ -169,20 +169,20 @@ def asks(s: Sentence, before: Around, after: Around) -> list[str]:
     ]
     if details and not {"variant", "defect", "cause"}.isdisjoint(details):
         return [*slots, *details]
-    if requested and not s.has("unable") and _asks_reason(s):
+    if requested and "unable" not in s.places and _asks_reason(s):
         slots.append("reason")
     elif _asks_address(s, requested, before):
         slots = [*(slot for slot in slots if slot != "postcode"), "address"]
-    if "postcode" in slots and not _STREET.isdisjoint(s.tokens):
+    if "postcode" in slots and not _STREET.isdisjoint(s.words):
         slots = [*(slot for slot in slots if slot not in ("postcode", "address")), "address"]
-    if s.has("order_slot") or "address" not in slots:
+    if "order_slot" in s.places or "address" not in slots:
         if not (details or _is_of_parcel(s) or about(s, "access")) and _asks_order(s, requested):
             slots.append(kind_in_sight(s, before) or "order")
     slots += details
     if not slots and _asks_for_it(s, before):
         slots = [slot for slot in ("email", "postcode") if any(n.has(slot) for n in before[-1:])]
-    if not slots and s.question and s.has("retry"):
-        lost = any(n.has("not_found") and n.has("address", "email") for n in before[-1:])
+    if not slots and s.question and "retry" in s.places:
+        lost = any("not_found" in n.places and n.has("address", "email") for n in before[-1:])
         slots = ["email"] * lost
     return slots
 
@@ -196,7 +196,7 @@ def _asks_details(s: Sentence, before: Around, after: Around, requested: bool) -
     """What the six other matters need: subscription, charge, variant, defect, cause."""
     if not in_play(s):
         return []
-    reason = requested and not s.has("unable") and _asks_reason(s)
+    reason = requested and "unable" not in s.places and _asks_reason(s)
     if asks_cause(s, before, reason):
         return ["cause"]
     if _is_of_parcel(s):
@@ -218,10 +218,10 @@ _MISSING_IT = frozenset("need with without require required missing".split())
 
 def _asks_for_it(s: Sentence, before: Around) -> bool:
     """"Could you share it with me?", of what the sentence before names."""
-    if requests(s) and "yours" in s.tokens:
+    if requests(s) and "yours" in s.words:
         return True
     if s.tokens in (["what", "is", "it"], ["whats", "it"]):
-        return any(not _MISSING_IT.isdisjoint(n.tokens) for n in before[-1:])
+        return any(not _MISSING_IT.isdisjoint(n.words) for n in before[-1:])
     return requests(s) and any(
         token in _GIVE and s.tokens[at + 1 : at + 2] in (["it"], ["them"], ["yours"], ["that"])
         for at, token in enumerate(s.tokens)
@@ -230,7 +230,7 @@ def _asks_for_it(s: Sentence, before: Around) -> bool:
 
 def _told_about(s: Sentence, slot: str) -> bool:
     """A slot that is talked about, not asked for: "thanks for your email"."""
-    if slot != "order_slot" and s.has("next_paper") and not s.question:
+    if slot != "order_slot" and "next_paper" in s.places and not s.question:
         return True
     if requests(s):
         return False
@@ -239,7 +239,7 @@ def _told_about(s: Sentence, slot: str) -> bool:
         return True
     if s.word_before(_IN_PASSING, place, 1) and s.tokens[place + 1 : place + 2] != ["address"]:
         return True
-    return not _SETTLED.isdisjoint(s.tokens)
+    return not _SETTLED.isdisjoint(s.words)
 
 
 def _asks_reason(s: Sentence) -> bool:
@@ -247,7 +247,7 @@ def _asks_reason(s: Sentence) -> bool:
         return False
     if any(not _is_granted(s, place) for place in s.at("reason")):
         return True
-    return s.has("fault") and ("or" in s.tokens or s.tokens[0] in ("did", "was", "is"))
+    return "fault" in s.places and ("or" in s.words or s.tokens[0] in ("did", "was", "is"))
 
 
 def _is_granted(s: Sentence, place: int) -> bool:
@@ -260,47 +260,52 @@ def _is_granted(s: Sentence, place: int) -> bool:
 def _asks_address(s: Sentence, requested: bool, before: Around) -> bool:
     if place_named(s) or any(place_named(n) for n in before[-1:]):
         return False
-    if s.has("confirm", "confirm_question") and not s.has("new_address"):
+    if s.has("confirm", "confirm_question") and "new_address" not in s.places:
         if s.has("cancel", "return", "changed", "stored", "redirect"):
             return False
     if (
         s.has("no_street", "pickup")
-        or (s.has("not_found") and not s.question)
-        or "account" in s.tokens
+        or ("not_found" in s.places and not s.question)
+        or "account" in s.words
     ):
         return False
     if not s.question and (
-        (s.has("new_place") and "love" in s.tokens)
-        or not _SETTLED.isdisjoint(s.tokens)
+        ("new_place" in s.places and "love" in s.words)
+        or not _SETTLED.isdisjoint(s.words)
         or promises(s, ())
     ):
         return False
-    if s.has("new_address"):
+    if "new_address" in s.places:
         return True
-    return requested and s.has("address") and not s.has("unable", "email", "postcode")
+    return requested and "address" in s.places and not s.has("unable", "email", "postcode")
 
 
 def _asks_order(s: Sentence, requested: bool) -> bool:
     named = len(orders_named(s))
     if named:
-        either = named > 1 and s.question and "or" in s.tokens
+        either = named > 1 and s.question and "or" in s.words
         return either or (s.question and _means_which(s))
     if (
         s.question
-        and not s.has("order_slot")
+        and "order_slot" not in s.places
         and (_means_which(s) or _asks_either(s) or _asks_which(s))
     ):
         return not s.has("reason", "fault", "email", "postcode")
-    if s.has("order_slot"):
+    if "order_slot" in s.places:
         at = s.at("order_slot")
         if s.has("email", "postcode") and all(
             s.tokens[a : a + 2] == ["the", "one"] or s.tokens[a] in ("when", "did") for a in at
         ):
             return False
-        if s.has("ask_intent") and all(s.tokens[a] == "one" for a in at):
+        if "ask_intent" in s.places and all(s.tokens[a] == "one" for a in at):
             return False  # "help with one of your orders"
         return not _told_about(s, "order_slot")
-    return requested and s.has("order_noun") and s.has("name_noun") and not s.has("reason")
+    return (
+        requested
+        and "order_noun" in s.places
+        and "name_noun" in s.places
+        and "reason" not in s.places
+    )
 
 
 _OTHER_KINDS = frozenset(
@@ -351,7 +356,7 @@ def confirms(s: Sentence, before: Around) -> list[str]:
         return []
     writes = _writes_named(s)
     for earlier in reversed(before):
-        done = earlier.has("passive") and _NOTED.isdisjoint(earlier.tokens)
+        done = "passive" in earlier.places and _NOTED.isdisjoint(earlier.words)
         if writes or (done and reported(earlier, ())):
             break
         if earlier.has("withheld", "governor", "averted") or _chooses(earlier):
@@ -378,25 +383,25 @@ def _chooses(s: Sentence) -> bool:
 def _goes_ahead(s: Sentence) -> bool:
     """"I'll go ahead with the return" asks for nothing."""
     ahead = all(s.tokens[at] == "go" for at in s.at("confirm"))
-    return ahead and "yes" not in s.tokens and bool(promises(s, ()))
+    return ahead and "yes" not in s.words and bool(promises(s, ()))
 
 
 def _proposes(s: Sentence) -> bool:
     """It asks for a yes: in so many words, or by a question that names what would be done."""
     if s.has("reason", "email", "postcode", "pickup", "credit", "other", "hedge", "quote"):
         return False
-    if "keep" in s.tokens:
+    if "keep" in s.words:
         return False  # "keep it or cancel it" is no question for a yes
-    if s.has("unable") and not s.question:
+    if "unable" in s.places and not s.question:
         return False
-    if s.has("confirm") or ("yes" in s.tokens and (requests(s) or short(s))):
+    if "confirm" in s.places or ("yes" in s.words and (requests(s) or short(s))):
         return True
     if not s.question or s.tokens[0] in _NO_PROPOSAL:
         return False
-    if s.has("confirm_question") or place_named(s):
+    if "confirm_question" in s.places or place_named(s):
         return True
     first = next((token for token in s.tokens if token not in _LEADING), "")
-    ordered = first in _IMPERATIVES and len(s.tokens) > 1 and "or" not in s.tokens
+    ordered = first in _IMPERATIVES and len(s.tokens) > 1 and "or" not in s.words
     return bool((ordered or order_named(s)) and _writes_named(s))
 
 
@@ -410,13 +415,13 @@ def _writes_named(s: Sentence) -> list[str]:
 
 def _write_named(s: Sentence) -> str:
     if any(not s.near("negation", place, 5) for place in s.at("cancel", "cancelled")):
-        if not s.has("address"):
+        if "address" not in s.places:
             return "cancel"
     if place_named(s) or (s.has("address", "new_address") and s.has("changed", "stored")):
         return "address"
-    if s.has("redirect") and not any(s.near("negation", at, 4) for at in s.at("redirect")):
+    if "redirect" in s.places and not any(s.near("negation", at, 4) for at in s.at("redirect")):
         return "address"
-    return "return" if s.has("return") else ""
+    return "return" if "return" in s.places else ""
 
 
 def tells_where(s: Sentence) -> str:
@@ -426,10 +431,10 @@ def tells_where(s: Sentence) -> str:
     """
     if s.question or s.has("unable", "sorry", "promise"):
         return ""
-    if s.has("email") and not s.has("number_place"):
+    if "email" in s.places and "number_place" not in s.places:
         return ""
-    number = s.has("order_slot") or "number" in s.tokens
-    found = s.has("number_place")
+    number = "order_slot" in s.places or "number" in s.words
+    found = "number_place" in s.places
     for letter, kind in (("w", "order"), ("s", "subscription"), ("c", "charge")):
         if letter in s.tokens and (number or found):
             return kind
@@ -444,4 +449,4 @@ def is_listed(s: Sentence, before: Around) -> bool:
         return False
     if any(n.has("fault", "reason_option") and len(n.tokens) <= 3 for n in before[-2:]):
         return True
-    return any(n.has("reason") and (requests(n) or len(n.tokens) < 5) for n in before)
+    return any("reason" in n.places and (requests(n) or len(n.tokens) < 5) for n in before)

@@ -84,7 +84,7 @@ def _is_definite(s: Sentence, place: int) -> bool:
 
 def is_rule(s: Sentence) -> bool:
     """A rule of the shop in so many words: "where no other rule applies"."""
-    return s.has("rule") or (s.tokens[:2] == ["more", "than"] and not _has_own(s))
+    return "rule" in s.places or (s.tokens[:2] == ["more", "than"] and not _has_own(s))
 
 
 def is_general(s: Sentence, end: int = MOST_TOKENS) -> bool:
@@ -94,7 +94,7 @@ def is_general(s: Sentence, end: int = MOST_TOKENS) -> bool:
     """
     if is_rule(s):
         return True
-    if (_MANY.isdisjoint(s.tokens) and _ANY.isdisjoint(s.tokens)) or _has_own(s):
+    if (_MANY.isdisjoint(s.words) and _ANY.isdisjoint(s.words)) or _has_own(s):
         return False
     tokens = s.tokens[:end]
     return any(_is_plural(s, place) for place in range(len(tokens))) or any(
@@ -187,12 +187,12 @@ def own_stages(s: Sentence) -> list[tuple[int, int]]:
 
 def _is_unpacked(s: Sentence) -> bool:
     """"It has not been packed yet": it is still being processed."""
-    if s.word_before(_NO_LONGER - {"longer"}, s.at("packed")[0] if s.has("packed") else 0, 3):
+    if s.word_before(_NO_LONGER - {"longer"}, s.at("packed")[0] if "packed" in s.places else 0, 3):
         return True  # "nobody has boxed it"
     return any(
         s.near("negation", place, 4)
         and not (awaited(s, place) or is_ruled(s, place))
-        and (not {"yet", "far"}.isdisjoint(s.tokens) or s.word_before(_STILL_NOT, place, 3))
+        and (not {"yet", "far"}.isdisjoint(s.words) or s.word_before(_STILL_NOT, place, 3))
         for place in s.at("packed")
     )
 
@@ -208,18 +208,18 @@ def _ruled_out(rule: Sentence, stage: int) -> bool:
         for place in [*rule.at(name), *(rule.at("arrival") if number == 3 else ())]
         if is_ruled(rule, place) or awaited(rule, place)
         for earlier in (rule.word_before(_BEFORE, place, 3),)
-        for number in (range(number) if earlier and "only" in rule.tokens else (number,))
+        for number in (range(number) if earlier and "only" in rule.words else (number,))
     }
     if not named:
         return False
-    if "only" in rule.tokens:
+    if "only" in rule.words:
         return stage not in named
-    return stage in named and rule.has("unable")
+    return stage in named and "unable" in rule.places
 
 
 def _by_rule(s: Sentence, around: Around) -> str:
     """A rule and the state of this order that it rules out, one of them in this sentence."""
-    if not any(n.has("only", "unable") or "only" in n.tokens for n in (s, *around[:2])):
+    if not any(n.has("only", "unable") or "only" in n.words for n in (s, *around[:2])):
         return ""
     own = {number for _, number in own_stages(s)}
     pairs = [(s, number) for number in own]
@@ -232,7 +232,7 @@ def _by_rule(s: Sentence, around: Around) -> str:
         if _ruled_out(rule, stage):
             if rule.has("cancel", "cancelled"):
                 return "not_cancellable"
-            if rule.has("return") or about(rule, "exchange") or about(rule, "warranty"):
+            if "return" in rule.places or about(rule, "exchange") or about(rule, "warranty"):
                 return "not_delivered" if stage < 3 else ""
             if rule.has("address", "changed"):
                 return "already_shipped"
@@ -248,21 +248,21 @@ _REFUSING = (
 
 def refusal(s: Sentence, around: Around) -> str:
     """Why something is refused in this sentence; empty where nothing is."""
-    if s.has("rule") or (not _has_own(s) and any(n.has("rules_head") for n in around)):
+    if "rule" in s.places or (not _has_own(s) and any("rules_head" in n.places for n in around)):
         return ""
-    if may_ground(s) and not s.has("not_now"):
+    if may_ground(s) and "not_now" not in s.places:
         reason = ground(s, around)
         if reason:
             return "" if reason == WHATEVER else reason
     inability = max(s.at("unable", "over", "final_sale", "shut", "only"), default=MOST_TOKENS)
-    if taken_back(s, inability, "governor") or s.has("not_now"):
+    if taken_back(s, inability, "governor") or "not_now" in s.places:
         return ""
-    if taken_back(s, inability - 1, "unsaid") and not s.has("verify"):
+    if taken_back(s, inability - 1, "unsaid") and "verify" not in s.places:
         return ""  # "I can't confirm that it cannot be cancelled"
     ruled = _by_rule(s, around)
-    if ruled or not (s.has(*_REFUSING) or {"only", "final"}.intersection(s.tokens)):
+    if ruled or not (s.has(*_REFUSING) or {"only", "final"}.intersection(s.words)):
         return ruled
-    if s.has("unable") and s.has("email", "postcode", "order_slot") and s.has("request"):
+    if "unable" in s.places and s.has("email", "postcode", "order_slot") and "request" in s.places:
         return ""  # "I can't … without your e-mail" asks for it
     if _lacks(s):
         return ""
@@ -325,7 +325,7 @@ def _concludes(s: Sentence) -> bool:
     for place in s.at("unable"):
         if s.word_before(_SELF, place, 4) and "so" in s.tokens[max(0, place - 5) : place]:
             return True
-    return s.has("undelivered") and "still" in s.tokens
+    return "undelivered" in s.places and "still" in s.words
 
 
 _SELF = frozenset("i im we were so".split())
@@ -333,40 +333,48 @@ _SELF = frozenset("i im we were so".split())
 
 def _blocked(s: Sentence, around: Around) -> bool:
     """It says that something cannot be, or only under what is not so."""
-    if s.has("over") and s.has("cancel", "address") and not s.has("created", "changed", "stored"):
+    if (
+        "over" in s.places
+        and s.has("cancel", "address")
+        and not s.has("created", "changed", "stored")
+    ):
         return True
-    if s.has("unable") or (s.has("shut") and s.has("address", "changed", "cancel", "return")):
+    if "unable" in s.places or (
+        "shut" in s.places and s.has("address", "changed", "cancel", "return")
+    ):
         return True
-    return s.has("only") and (
-        s.has("negation") or any(n.has(*_GROUNDS) or _is_undelivered(n) for n in (s, *around))
+    return "only" in s.places and (
+        "negation" in s.places or any(n.has(*_GROUNDS) or _is_undelivered(n) for n in (s, *around))
     )
 
 
 def _by_topic(s: Sentence, around: Around) -> str:
     if about(s, "exchange") or (is_about_any(s) and not s.has("cancel", "address", "return")):
         return "not_delivered" if _is_early(s, around) else ""
-    if s.has("not_found") and s.has("address") and not s.has("changed", "redirect"):
+    if "not_found" in s.places and "address" in s.places and not s.has("changed", "redirect"):
         return ""  # "I can't find your address"
-    if s.has("cancel") or any(s.near("unable", place, 8) for place in s.at("cancelled")):
+    if "cancel" in s.places or any(s.near("unable", place, 8) for place in s.at("cancelled")):
         return "not_cancellable"
-    if s.has("cancelled"):
+    if "cancelled" in s.places:
         return ""  # "it is cancelled and will no longer be sent"
-    if s.has("address", "new_address", "routed") or (s.has("changed") and not s.has("return")):
+    if s.has("address", "new_address", "routed") or (
+        "changed" in s.places and "return" not in s.places
+    ):
         return "already_shipped"
     near = (s, *around)
-    if any(n.has("return") for n in near):
+    if any("return" in n.places for n in near):
         if any(_is_undelivered(n) for n in near):
             return "not_delivered"
-        if s.has("days") or any(_is_over(n, True) for n in near):
+        if "days" in s.places or any(_is_over(n, True) for n in near):
             return "outside_window"
-        if s.has("return"):
+        if "return" in s.places:
             shown = any(n.has("processing", "packed", "shipped") for n in near)
             return "not_delivered" if shown else ""
-    if any(n.has("cancel") for n in around):
+    if any("cancel" in n.places for n in around):
         return "not_cancellable"
-    if any(n.has("address") for n in around):
+    if any("address" in n.places for n in around):
         return "already_shipped"
-    if s.has("delivered", "arrival") and _OURS.isdisjoint(s.tokens) and _is_undelivered(s):
+    if s.has("delivered", "arrival") and _OURS.isdisjoint(s.words) and _is_undelivered(s):
         return "not_delivered"  # of whatever needs the delivery first
     late = {"too", "late"} <= set(s.tokens) and not s.has("window", "days", "return")
     return LATE if late or s.has(*_GROUNDS) or any(n.has(*_GROUNDS) for n in around[:1]) else ""
@@ -380,14 +388,14 @@ def _is_unverified(s: Sentence, blocked: bool, anywhere: bool) -> bool:
     if any(awaited(s, place) for place in places):
         return False
     if places:
-        return blocked or s.has("failed") or any(s.near("negation", p, 4) for p in places)
-    return s.has("claimed", "postcode") and s.has("failed") and anywhere
+        return blocked or "failed" in s.places or any(s.near("negation", p, 4) for p in places)
+    return s.has("claimed", "postcode") and "failed" in s.places and anywhere
 
 
 def _is_final_sale(s: Sentence) -> bool:
-    if s.has("final_sale"):
+    if "final_sale" in s.places:
         return not s.near("negation", s.at("final_sale")[0], 3)
-    return "final" in s.tokens and ("sale" in s.tokens or "sales" in s.tokens)
+    return "final" in s.words and ("sale" in s.words or "sales" in s.words)
 
 
 _CLOSERS = (["they"], ["theyve"], ["you"], ["youve"])
@@ -397,9 +405,9 @@ _CLOSERS = (["they"], ["theyve"], ["you"], ["youve"])
 def _is_over(s: Sentence, blocked: bool) -> bool:
     """The time for returns is over; "more than 30 days" says so only beside an inability."""
     places = s.at("over") if s.has("window", "days") else []
-    if s.has("return"):
+    if "return" in s.places:
         places += s.at("long_ago")
-    if s.has("window") or (s.has("days") and (blocked or about(s, "exchange"))):
+    if "window" in s.places or ("days" in s.places and (blocked or about(s, "exchange"))):
         places += s.at("exceeding")
     shut = {place for place in places if s.tokens[place - 1 : place] in _CLOSERS}
     return any(not s.near("negation", place, 3) for place in places if place not in shut)
@@ -407,11 +415,11 @@ def _is_over(s: Sentence, blocked: bool) -> bool:
 
 def _is_undelivered(s: Sentence) -> bool:
     """Not arrived yet, or to be awaited: "until it has been delivered"."""
-    if s.has("only") and s.has("negation") and s.has("delivered", "arrival"):
+    if "only" in s.places and "negation" in s.places and s.has("delivered", "arrival"):
         return True
-    if s.has("undelivered"):
-        return s.has("delivered", "arrival") or "undelivered" in s.tokens
-    if s.has("not_got") or (s.has("before_that") and s.has("arrival", "delivered")):
+    if "undelivered" in s.places:
+        return s.has("delivered", "arrival") or "undelivered" in s.words
+    if "not_got" in s.places or ("before_that" in s.places and s.has("arrival", "delivered")):
         return True
     if any(is_planned(s, place) for place in s.at("delivered")):
         return True
@@ -423,7 +431,7 @@ def _is_undelivered(s: Sentence) -> bool:
 
 def offers(s: Sentence, before: Around, reason: str, conditional: bool) -> list[str]:
     """What is offered here; `reason` is what the same sentence refuses."""
-    if s.has("rule") or any(n.has("rules_head") for n in before):
+    if "rule" in s.places or any("rules_head" in n.places for n in before):
         return []
     found = []
     for concept, offer in (("pickup", "pickup"), ("credit", "store_credit")):
@@ -435,14 +443,16 @@ def offers(s: Sentence, before: Around, reason: str, conditional: bool) -> list[
             denied = s.near("negation", place, 3) or s.near("unable", place, 6)
             denied = denied or taken_back(s, place, "governor")
             if concept == "pickup":
-                denied = denied or "closed" in s.tokens or (len(s.tokens) < 3 and not before)
+                denied = denied or "closed" in s.words or (len(s.tokens) < 3 and not before)
                 denied = denied or s.near("negation", place, 5)
             if not (denied or fetched):
                 found.append(offer)
     if comes_later(s, before) and reason in ("", "not_cancellable", LATE) and not conditional:
         found.append("return_later")
-    elif s.has("return") and s.has("offer") and not s.has("unable", "condition", "confirm"):
-        if any(n.has("unable") and n.has("cancel") for n in before[-2:]):
+    elif (
+        "return" in s.places and "offer" in s.places and not s.has("unable", "condition", "confirm")
+    ):
+        if any("unable" in n.places and "cancel" in n.places for n in before[-2:]):
             found.append("return_later")  # in place of what was just refused
     return found
 
@@ -453,9 +463,9 @@ _COURIERS = frozenset("courier driver carrier postman".split())
 
 def offers_credit(s: Sentence, before: Around) -> bool:
     """Goodwill, or offered without a word of the refund; "rather than your card" is no offer."""
-    if s.has("goodwill") or (s.has("offer") and not s.has("refund", "original", "fee")):
+    if "goodwill" in s.places or ("offer" in s.places and not s.has("refund", "original", "fee")):
         return True
-    return len(s.tokens) <= 5 and any(n.has("goodwill") for n in before[-2:])
+    return len(s.tokens) <= 5 and any("goodwill" in n.places for n in before[-2:])
 
 
 def comes_later(s: Sentence, before: Around) -> bool:
@@ -463,16 +473,18 @@ def comes_later(s: Sentence, before: Around) -> bool:
     last = before[-1:]
     if (
         s.has("window", "days", "over")
-        or "only" in s.tokens
+        or "only" in s.words
         or any(taken_back(s, p, "governor") for p in s.at("return", "later"))
         or any(s.near("unable", p, 6) or s.near("negation", p, 2) for p in s.at("return"))
     ):
         return False
-    if not s.has("return"):
-        return s.has("later") and any(n.has("return") and n.has("offer") for n in last)
+    if "return" not in s.places:
+        return "later" in s.places and any(
+            "return" in n.places and "offer" in n.places for n in last
+        )
     arrives = s.at("arrival", "delivered")
-    if s.has("later") or any(awaited(s, place) for place in arrives):
+    if "later" in s.places or any(awaited(s, place) for place in arrives):
         return True
-    follows = s.has("sequence") or any(n.has("offer") for n in before[:-1])
+    follows = "sequence" in s.places or any("offer" in n.places for n in before[:-1])
     arrives += s.at("take_in")
     return follows and bool(arrives or any(n.has("arrival", "delivered", "take_in") for n in last))

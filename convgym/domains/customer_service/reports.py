@@ -114,7 +114,7 @@ def street_named(s: Sentence) -> bool:
 def unreported(s: Sentence) -> list[str]:
     """The writes of which this sentence says that they are not done."""
     found = ["cancel"] if any(s.near("negation", p, 4) for p in s.at("cancelled")) else []
-    found += ["cancel"] * (s.has("undid") and s.has("cancel"))
+    found += ["cancel"] * ("undid" in s.places and "cancel" in s.places)
     for place in s.at("created", "changed"):
         if s.near("negation", place, 4) and not is_planned(s, place):
             topic = _topic(s, place)
@@ -134,9 +134,9 @@ def reported(s: Sentence, before: Around) -> list[str]:
     if (
         s.tokens[-1] == "in"
         and len(s.tokens) <= 5
-        and not (s.has("negation") or any(token.endswith("ing") for token in s.tokens))
-        and (len(s.tokens) - 2 in s.at("return") or "is" in s.tokens)
-        and s.has("return")
+        and not ("negation" in s.places or any(token.endswith("ing") for token in s.tokens))
+        and (len(s.tokens) - 2 in s.at("return") or "is" in s.words)
+        and "return" in s.places
     ):
         found.append("return")  # "the return's in"
     return [*found, "address"] if _address_changed(s, before, managed) else found
@@ -188,16 +188,16 @@ def _is_attributive(s: Sentence, place: int) -> bool:
 
 def _address_changed(s: Sentence, before: Around, managed: bool) -> bool:
     changed = [place for place in s.at("changed", "stored") if is_past(s, place)]
-    if s.has("no_street"):
+    if "no_street" in s.places:
         return False  # "your e-mail address has been changed"
     if place_named(s):
-        return not s.has("confirm") and (
+        return "confirm" not in s.places and (
             bool(changed or managed)
-            or s.has("routed")
-            or (s.has("address") and "now" in s.tokens)
-            or ("now" in s.tokens and any(_said_changed(n) for n in before[-1:]))
+            or "routed" in s.places
+            or ("address" in s.places and "now" in s.words)
+            or ("now" in s.words and any(_said_changed(n) for n in before[-1:]))
             or any(is_past(s, place) for place in s.at("created"))
-            or any(n.has("created") and len(n.tokens) <= 3 for n in before[-1:])
+            or any("created" in n.places and len(n.tokens) <= 3 for n in before[-1:])
         )
     if not s.has("refund", "original", "credit", "unable") and any(
         is_past(s, place) for place in s.at("readdressed")
@@ -205,7 +205,7 @@ def _address_changed(s: Sentence, before: Around, managed: bool) -> bool:
         return not s.question
     if not s.has("address", "new_address"):
         return False
-    if managed and s.has("changed"):
+    if managed and "changed" in s.places:
         return True
     # "The address was updated" and "we have updated it", but not "the updated address".
     first = min(s.at("address", "new_address"))

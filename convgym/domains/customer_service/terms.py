@@ -46,7 +46,7 @@ def _money_told(s: Sentence, before: Around, short: bool) -> list[Claim]:
         return []
     if taken_back(s, min(s.at(*_MONEY), default=0), "governor", "unsaid"):
         return []
-    about_fee = s.has("fee", "fee_verb") or (short and any(n.has("fee") for n in before[-1:]))
+    about_fee = s.has("fee", "fee_verb") or (short and any("fee" in n.places for n in before[-1:]))
     percents = percentages(s.tokens) if about_fee else []
     found = [
         Claim("inform", "fee", str(percent))
@@ -54,10 +54,10 @@ def _money_told(s: Sentence, before: Around, short: bool) -> list[Claim]:
         if not (s.near("negation", place, 3) or _is_lifted(s, place))
         and not taken_back(s, place, "unsaid")
     ]
-    if not found and (s.has("no_fee") or (s.has("fee") and _fee_denied(s))):
+    if not found and ("no_fee" in s.places or ("fee" in s.places and _fee_denied(s))):
         found.append(Claim("inform", "fee", "0"))
     ways = s.at("original", "credit")
-    if s.has("original") and s.has("credit") and "or" in s.tokens[min(ways) : max(ways)]:
+    if "original" in s.places and "credit" in s.places and "or" in s.tokens[min(ways) : max(ways)]:
         return found  # one of the two
     for channel in ("original", "credit"):
         places = s.at(channel)
@@ -67,7 +67,7 @@ def _money_told(s: Sentence, before: Around, short: bool) -> list[Claim]:
             continue
         if channel == "original" and s.has("fee", "no_fee") and not s.has("refund", "going_back"):
             continue  # "15% of what you originally paid"
-        if about(s, "refund") and (s.has("again") or dates(s.tokens)):
+        if about(s, "refund") and ("again" in s.places or dates(s.tokens)):
             continue  # "I've sent the refund to your card again" is no term of a return
         found.append(Claim("inform", "channel", channel))
     return found
@@ -105,16 +105,16 @@ def _stands(s: Sentence, at: int) -> bool:
 
 def _postage(s: Sentence, before: Around) -> str:
     """Who pays for the parcels of an exchange."""
-    if not (s.has("postage") or (about(s, "exchange") and s.has("we_pay"))):
+    if not ("postage" in s.places or (about(s, "exchange") and "we_pay" in s.places)):
         return ""
-    if s.has("you_pay") and s.has("we_pay") and "or" in s.tokens:
+    if "you_pay" in s.places and "we_pay" in s.places and "or" in s.words:
         return ""
-    if {"free", "charged"}.issubset(s.tokens) and not s.has("negation"):
+    if {"free", "charged"}.issubset(s.words) and "negation" not in s.places:
         return ""
-    if "orders" in s.tokens and _THIS_ONE.isdisjoint(s.tokens):
+    if "orders" in s.words and _THIS_ONE.isdisjoint(s.words):
         return ""  # a rule: "is free for orders of $50 and more"
     payers = [(at, payer) for at, token in enumerate(s.tokens) if (payer := _payer(s, at, token))]
-    for at, payer in payers if s.has("postage") else ():
+    for at, payer in payers if "postage" in s.places else ():
         if _stands(s, at):
             denied = s.near("negation", at, 6) or s.near("unable", at, 6)
             denied = denied or not _NONE.isdisjoint(s.tokens[at + 1 : at + 3])
@@ -160,11 +160,11 @@ _ELSE = ("address", "new_address", "credit", "placed")
 
 def _remedy(s: Sentence, before: Around) -> str:
     """What the warranty brings."""
-    if s.has("self_paid") or not s.has("repair", "replace"):
+    if "self_paid" in s.places or not s.has("repair", "replace"):
         return ""
     if (about(s, "exchange") or variants(s) or s.has(*_ELSE)) and not about(s, "warranty"):
         return ""
-    sure = any(about(n, "warranty") or n.has("repairing") for n in (s, *before[-2:]))
+    sure = any(about(n, "warranty") or "repairing" in n.places for n in (s, *before[-2:]))
     found = []
     for mark, value in (("repair", "repair"), ("replace", "replacement")):
         for at in s.at(mark):
@@ -172,7 +172,7 @@ def _remedy(s: Sentence, before: Around) -> str:
                 continue
             if not (sure or (s.word_before(_HOW, at, 3) and s.tokens[at] != "fixed")):
                 continue
-            if s.tokens[at : at + 2] == ["a", "new"] and not (sure or s.has("defect")):
+            if s.tokens[at : at + 2] == ["a", "new"] and not (sure or "defect" in s.places):
                 continue
             if len(s.tokens) > 4 and s.tokens[at] in ("repair", "fix") and not s.has(*_VERBAL):
                 continue  # a heap of words
@@ -191,11 +191,11 @@ _RUNNING = frozenset(
 def _ends(s: Sentence, before: Around) -> str:
     """When a subscription stops."""
     if not any(about(n, "subscription") for n in (s, *before[-2:])):
-        if not (s.has("paid_month") or runs_on(s)):
+        if not ("paid_month" in s.places or runs_on(s)):
             return ""
     if s.has("minimum_term", "prepaid"):
         return ""
-    if s.has("at_once") and s.has("paid_month") and not s.has("negation"):
+    if "at_once" in s.places and "paid_month" in s.places and "negation" not in s.places:
         return ""
     for at in s.at("paid_month"):
         if is_vouched(s, at) and runs_on(s) and not s.near("negation", at, 9):

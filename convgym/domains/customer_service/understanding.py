@@ -99,6 +99,11 @@ _AGAINST = {
 }
 """The refusals that a question for a yes to that write contradicts."""
 
+_WEIGHED = ("ask", "deny", "confirm", "offer", "promise", "done")
+_CONSISTENT = frozenset(
+    "greet ask_intent ask explain locate who apologise close wait chat jargon".split()
+)
+"""Acts that no other act makes nonsense of, and that make none of any other."""
 _TWO_VALUED = ("postage", "remedy", "ends")
 _WEIGHTY = frozenset("inform done deny offer confirm promise".split())
 """What a reply takes back where it takes back anything: "just kidding"."""
@@ -128,7 +133,9 @@ _RULE = re.compile(
     re.MULTILINE,
 )
 """A line of the policy document: it tells the agent what to do, and no customer of any record."""
+_OF_POLICY = (", reason: ", "before the customer confirms", "Transfer to a human")
 _NUMBER = re.compile(r"[WwSsCc]\d{5}")
+_FIVE_DIGITS = re.compile(r"\d{5}")
 
 
 @cache
@@ -168,31 +175,41 @@ def _cached(text: str) -> tuple[Claim, ...]:
 
 
 def _read(text: str) -> tuple[Claim, ...]:
-    text = written_out(_OTHERS.sub(" ", _RULE.sub(" ", text)))
+    text = written_out(_own_words(text))
     sentences = lexicon().read(text)
     claims: list[Claim] = []
     named = {"w": "", "s": "", "c": ""}
-    letters = {number[0].lower() for number in _NUMBER.findall(text)}
+    letters: set[str] = set()
+    if _FIVE_DIGITS.search(text):
+        letters = {number[0].lower() for number in _NUMBER.findall(text)}
     for sentence in sentences:
-        _mark_return(sentence)
+        if "back" in sentence.words:
+            _mark_return(sentence)
     settle(sentences, not letters <= {"w"})
     for place, sentence in enumerate(sentences):
         if letters:
             _note_numbers(sentence, named)
         before = sentences[max(0, place - FAR) : place]
         _read_sentence(sentence, before, sentences[place + 1 : place + 1 + REACH], named, claims)
-    if any(s.has("retraction") and not (s.question or _conditional(s)) for s in sentences):
+    if any("retraction" in s.places and not (s.question or _conditional(s)) for s in sentences):
         claims = [claim for claim in claims if claim.act not in _WEIGHTY]
-    made_up = any(s.has("made_up") and not s.question for s in sentences)
+    made_up = any("made_up" in s.places and not s.question for s in sentences)
     found = tuple(dict.fromkeys(_weighed(claims, made_up)))
     if not found:
-        if any(s.has("thanks_for") for s in sentences):
+        if any("thanks_for" in s.places for s in sentences):
             return (Claim("greet"),)
         if any(s.has("verify", "filler") for s in sentences):
             return (Claim("chat"),)
-    if any(s.has("jargon") for s in sentences):
+    if any("jargon" in s.places for s in sentences):
         found = (*found, Claim("jargon"))
     return found
+
+
+def _own_words(text: str) -> str:
+    """`text` without lines of somebody else, raw data and what is read out of the policy."""
+    if any(words in text for words in _OF_POLICY):
+        text = _RULE.sub(" ", text)
+    return _OTHERS.sub(" ", text) if ":" in text or "{" in text else text
 
 
 def _note_numbers(s: Sentence, named: dict[str, str]) -> None:
@@ -204,7 +221,7 @@ def _note_numbers(s: Sentence, named: dict[str, str]) -> None:
 
 def _mark_return(s: Sentence) -> None:
     """"Take the headphones back" is a return, whatever stands between."""
-    if "back" in s.tokens and not s.has("return", "refund", "original", "credit"):
+    if not s.has("return", "refund", "original", "credit"):
         place = s.tokens.index("back")
         if s.word_before(_GIVING, place, 7):
             s.places["return"] = [place]
@@ -212,13 +229,15 @@ def _mark_return(s: Sentence) -> None:
 
 def _weighed(claims: list[Claim], made_up: bool) -> list[Claim]:
     """Leave out what other claims of the same reply make nonsense of."""
-    needed = any(claim.act == "ask" and claim.slot != "more" for claim in claims)
-    retry = any(claim.act == "ask" and claim.slot in ("email", "postcode") for claim in claims)
-    weighed = ("deny", "confirm", "offer", "promise", "done")
-    slots = {act: {c.slot for c in claims if c.act == act} for act in weighed}
+    if _CONSISTENT.issuperset([claim.act for claim in claims]):
+        return claims
+    slots: dict[str, set[str]] = {act: set() for act in _WEIGHED}
+    for claim in claims:
+        slots.setdefault(claim.act, set()).add(claim.slot)
     asked = [claim for claim in claims if claim.act == "confirm"]
+    needed = not slots["ask"] <= {"more"}
     dropped, gone = set(), set()
-    if retry:
+    if not slots["ask"].isdisjoint(("email", "postcode")):
         dropped.add(("deny", "unverified"))  # another try is no refusal
     if len(slots["deny"]) > MOST_REASONS:
         dropped |= {("deny", reason) for reason in slots["deny"]}  # whatever fits
@@ -279,35 +298,41 @@ def _read_sentence(
     elif not is_listed(s, before):
         _read_matter(s, far, after, named, matter)
         asking = any(claim.act in _SOFT for claim in matter)
-        demanding = (_DEMANDING if asking else _ORDERING).intersection(s.tokens)
-        asks_for = "ask" in s.tokens and ("to", "ask") in pairwise(s.tokens)
-        soft = not (demanding or asks_for) and len(matter) <= asking
-        if soft and explains_why(s):
+        if len(matter) <= asking and explains_why(s) and not _demands(s, asking):
             matter = [Claim("explain")]
         elif not asking and (explains_on(s, bool(matter)) or _goes_on(s, matter)):
             if not (_offers_another(matter) or _is_of_nobody(s)):
                 matter.append(Claim("explain"))
-    handing = any(claim[:2] == ("promise", "transfer") for claim in matter)
-    if handing and _MOMENTS.isdisjoint(s.tokens):
+    if "wait" not in s.places or (
+        _MOMENTS.isdisjoint(s.words) and any(c[:2] == ("promise", "transfer") for c in matter)
+    ):
         pass  # "let me find you someone who can"
     elif waits(s) and not (
         asking and "," not in s.tokens[: s.at("wait")[0]] and s.at("wait")[0] > 5
     ):
-        if not (_changes(matter) and _MOMENTS.isdisjoint(s.tokens)):
+        if not (_changes(matter) and _MOMENTS.isdisjoint(s.words)):
             out.append(Claim("wait"))  # but not "let me open that claim"
     if not matter and asks_name(s):
         matter.append(Claim("who"))
     out += matter
-    trails = s.tokens[-2:] == [",", "sorry"] and any(claim.act == "deny" for claim in out)
-    if s.has("sorry") and not (trails or _leads_into_no(s, after, out[began:])):
-        out.append(Claim("apologise"))
+    if "sorry" in s.places:
+        trails = s.tokens[-2:] == [",", "sorry"] and any(claim.act == "deny" for claim in out)
+        if not (trails or _leads_into_no(s, after, out[began:])):
+            out.append(Claim("apologise"))
+
+
+def _demands(s: Sentence, asking: bool) -> bool:
+    """It wants something beside what it explains; `asking`: it asks for a slot."""
+    if not (_DEMANDING if asking else _ORDERING).isdisjoint(s.words):
+        return True
+    return "ask" in s.words and ("to", "ask") in pairwise(s.tokens)
 
 
 def _tells_more(s: Sentence, before: Around, after: Around) -> bool:
     """What looks like an explanation is a term or a refusal of one of the six matters."""
     if not in_play(s):
         return False
-    if s.has("paid_month") and not s.has("means"):
+    if "paid_month" in s.places and "means" not in s.places:
         return True
     return may_ground(s) and bool(ground(s, [*reversed(before), *after]))
 
@@ -317,14 +342,14 @@ _PERSONS = frozenset("you your youll youre it its well ill im i this that them".
 
 def _is_of_nobody(s: Sentence) -> bool:
     """A rule of the shop on one of the six matters: "a charge can be disputed for 60 days"."""
-    if not is_about_any(s) or not _PERSONS.isdisjoint(s.tokens):
+    if not is_about_any(s) or not _PERSONS.isdisjoint(s.words):
         return False
     return not (about(s, "refund") and s.tokens[0] == "the")
 
 
 def _goes_on(s: Sentence, claims: list[Claim]) -> bool:
     """What follows on what was done: "it's paid out again, you'll see it in a few days"."""
-    if not claims or "," not in s.tokens or not s.has("next_step"):
+    if not claims or "next_step" not in s.places or "," not in s.words:
         return False
     return any(claim.act == "done" and claim.slot in ("refund", "billing") for claim in claims)
 
@@ -346,8 +371,6 @@ def _read_matter(
 ) -> None:
     """What a sentence asks, asserts, refuses, offers or promises."""
     far, before = before, before[-REACH:]
-    of_others = s.tokens[0] in _THEY and any(n.has("governor") for n in before[-1:])
-    unsure = is_hedged(s) or of_others
     if asks_which_matter(s):
         out.append(Claim("ask_intent"))
         return
@@ -364,12 +387,13 @@ def _read_matter(
         out += _confirmed(s, before, write, named)
     if confirmed:
         pass
-    elif not {"email", "postcode", "defect"}.intersection(asked) and asks_more(s):
+    elif _ASKED_ALONE.isdisjoint(asked) and asks_more(s):
         out.append(Claim("ask", "more"))
     elif _NO_INTENT.isdisjoint(asked) and not instead and asks_intent(s, asked):
         out.append(Claim("ask_intent"))
     reason = ""
-    if not (s.question or unsure or _conditional(s)):
+    of_others = s.tokens[0] in _THEY and any("governor" in n.places for n in before[-1:])
+    if not (s.question or of_others or is_hedged(s) or _conditional(s)):
         reason = refusal(s, [*reversed(before), *after])
         if reason:
             letter = _LETTER_OF.get(reason, "w")
@@ -379,13 +403,11 @@ def _read_matter(
             out += tell_date(s, order)
         if not is_rule(s):
             out += tell_terms(s, before, short(s))
-        deed = min(s.at("created", "cancelled", "changed", "stored", "managed"), default=0)
-        taken = taken_back(s, deed, "governor", "unsaid") and deed
         if is_about_any(s) and not (reason or confirmed):
             for write in changes_reported(s):
                 sent = _variant_meant(s, before) if write == "exchange" else ""
                 out.append(Claim("done", write, sent, number_of(s, write, named)))
-        if not (reason or confirmed or taken or is_general(s, deed)):
+        if not (reason or confirmed or _is_no_report(s)):
             for write in reported(s, before):
                 place = _place_meant(s, before) if write == "address" else ""
                 out.append(Claim("done", write, place, order))
@@ -393,18 +415,25 @@ def _read_matter(
         if is_about_any(s):
             for write in changes_undone(s):
                 out.append(Claim("undone", write, order=number_of(s, write, named)))
-    elif s.has("at_once", "paid_month") and _is_natural(s):
+    elif _is_natural(s) and s.has("at_once", "paid_month"):
         out += tell_terms(s, before, False)
     if not confirmed:
         out += [
             Claim("promise", promise, order=number_of(s, promise, named))
             for promise in promises(s, before)
         ]
-    if not (s.has("quote") or confirmed):
+    if not ("quote" in s.places or confirmed):
         out += [Claim("offer", offer) for offer in offers(s, before, reason, _conditional(s))]
     out += [Claim("offer", offer) for offer in instead]
 
 
+def _is_no_report(s: Sentence) -> bool:
+    """What is done stands under a doubt, or in a rule of the shop."""
+    deed = min(s.at("created", "cancelled", "changed", "stored", "managed"), default=0)
+    return is_general(s, deed) or bool(deed and taken_back(s, deed, "governor", "unsaid"))
+
+
+_ASKED_ALONE = frozenset(("email", "postcode", "defect"))
 _IF = frozenset("if once when".split())
 _DOER = frozenset("we i you its it".split())
 
@@ -450,7 +479,7 @@ def _leads_into_no(s: Sentence, after: Around, claims: list[Claim]) -> bool:
         return True
     for n in (s, *after[:1]) if s.joined else (s,):
         lost = any(n.tokens[at - 1 : at] not in (["you"], ["youve"]) for at in n.at("not_found"))
-        if lost or n.has("unable"):
+        if lost or "unable" in n.places:
             return True
     return False
 
@@ -477,7 +506,7 @@ def _share(s: Sentence, before: Around) -> str:
 
 def _conditional(s: Sentence) -> bool:
     """It begins with its condition; one that trails after an assertion takes nothing back."""
-    return s.has("condition") and s.places["condition"][0] <= 4
+    return "condition" in s.places and s.places["condition"][0] <= 4
 
 
 # -- small talk ------------------------------------------------------------------------------------
@@ -487,9 +516,10 @@ _TIMES_OF_DAY = frozenset(("morning", "afternoon", "evening"))
 
 
 def _small_talk(s: Sentence, before: Around, out: list[Claim]) -> None:
-    closes = any(not awaited(s, place) for place in s.at("bye")) or _wishes_well(s)
+    closes = any(not awaited(s, place) for place in s.places.get("bye", ())) or _wishes_well(s)
     if (
-        s.has("hello") and not (closes or "but" in s.tokens[:1] or (before and before[-1].joined))
+        "hello" in s.places
+        and not (closes or "but" in s.tokens[:1] or (before and before[-1].joined))
     ) or (s.tokens[0] in _TIMES_OF_DAY and (short(s) or "here" in s.tokens[:6])):
         out.append(Claim("greet"))
     if closes:
@@ -500,10 +530,12 @@ def _wishes_well(s: Sentence) -> bool:
     """"Have a lovely day", but not "before you run off and enjoy your day"."""
     if s.tokens[0] == "enjoy" and len(s.tokens) <= 6:
         return True
-    if "enjoy" in s.tokens and any(
+    if "enjoy" in s.words and any(
         pair == (",", "enjoy") and len(s.tokens) - at <= 6
         for at, pair in enumerate(pairwise(s.tokens))
     ):
         return True
+    if "wish" not in s.places or "pleasant_time" not in s.places:
+        return False
     wished = [w for w in s.at("wish") if not (s.near("negation", w, 3) or awaited(s, w))]
     return any(0 < place - w <= 6 for place in s.at("pleasant_time") for w in wished)

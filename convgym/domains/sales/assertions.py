@@ -66,7 +66,7 @@ def product_claims(line: Line, before: list[Line]) -> list[tuple[int, Claim]]:
         if hit.name == "fits" and line.object_at(hit.start) and says(line, "fits")
         and not is_idle(line)
     ]  # fmt: skip
-    if line.object_at(0) and any(hit.name == "nearest" for hit in line.of("offer")):
+    if any(hit.name == "nearest" for hit in line.of("offer")) and line.object_at(0):
         if not (is_idle(line) or line.has("negation")):
             told.append((0, Claim("offer", "nearest")))
     return told
@@ -74,7 +74,7 @@ def product_claims(line: Line, before: list[Line]) -> list[tuple[int, Claim]]:
 
 def _best(line: Line) -> list[str]:
     """"The best match that I have found for you is the Aster Slim." """
-    if len(line.named) != 1 or not line.of("recommending") or line.sentence.question:
+    if len(line.named) != 1 or not line.of("recommending") or line.question:
         return []
     at = line.named[0].start - 1
     at -= line.tokens[at : at + 1] == ["the"]
@@ -92,18 +92,24 @@ _PROPOSES = frozenset("may shall can could would do should might how what perhap
 
 def offered(line: Line, before: list[Line]) -> list[str]:
     """What it offers: "Shall I include the floor mat?", "we could inform you via our waitlist"."""
-    if line.staged or line.has("quote", "governor", "rule"):
+    goes_on = line.question and before and "offer" in before[-1].hits
+    if not ("offer" in line.hits or goes_on) or line.staged:
+        return []
+    if line.has("quote", "governor", "rule"):
         return []
     if _offers_it(line, before):
         return ["addon"]
-    tokens = line.tokens
-    asks = line.sentence.question and not (
-        _PROPOSES.isdisjoint(tokens[:3]) and _OFFERING.isdisjoint(tokens)
+    words = line.words
+    asks = line.question and not (
+        _PROPOSES.isdisjoint(line.tokens[:3]) and _OFFERING.isdisjoint(words)
     )
-    able = not {"can", "could", "may", "possible"}.isdisjoint(tokens) and "you" in tokens
+    able = not _ABLE.isdisjoint(words) and "you" in words
     if not (asks or able) or line.has("negation", "unable") or books(line):
         return []
     return [hit.name for hit in line.of("offer") if hit.name != "nearest" or line.named]
+
+
+_ABLE = frozenset("can could may possible".split())
 
 
 def books(line: Line) -> bool:
@@ -113,23 +119,27 @@ def books(line: Line) -> bool:
 
 def _offers_it(line: Line, before: list[Line]) -> bool:
     """"We also have a floor mat. Would you like one?" """
-    if not line.sentence.question or len(line.tokens) > 14 or line.of("noun"):
+    if not line.question or len(line.tokens) > 14 or line.of("noun"):
         return False
     named = any(hit.name == "addon" for near in before[-1:] for hit in near.of("offer"))
-    return named and not (_OFFERING.isdisjoint(line.tokens) or _THAT.isdisjoint(line.tokens))
+    return named and not (_OFFERING.isdisjoint(line.words) or _THAT.isdisjoint(line.words))
 
 
 def says(line: Line, name: str) -> bool:
     """A cue of the fact stands there, and is neither denied, asked nor made to depend."""
-    if line.sentence.question or line.staged or line.has("quote"):
+    stays = name == "hold" and not _STAYING.isdisjoint(line.words)
+    if not (stays or "value" in line.hits):
+        return False
+    if line.question or line.staged or "quote" in line.places:
         return False
     if is_conditional(line) or (name == "hold" and line.has("unable", "hedge")):
         return False
-    if name == "hold" and _STAYS.search(" ".join(line.tokens)):
+    if stays and _STAYS.search(" ".join(line.tokens)):
         return True
     return any(hit.name == name and not _is_denied(line, hit.start) for hit in line.of("value"))
 
 
+_STAYING = frozenset("stay staying stick sticking stand standing".split())
 _STAYS = re.compile(r"\b(?:stay|stick|stand)(?:ing)? (?:with|to|at|by) (?:the )?\d[\d.]* dollars")
 
 
@@ -140,15 +150,17 @@ def _is_denied(line: Line, place: int) -> bool:
 
 def objections_answered(line: Line) -> list[str]:
     """The objections that it answers."""
-    if line.sentence.question or line.staged or line.has("quote"):
+    rival = not _RIVALS.isdisjoint(line.words)
+    if not (rival or "value" in line.hits):
+        return []
+    if line.question or line.staged or "quote" in line.places:
         return []
     found = [
         _ANSWERS[hit.name]
         for hit in line.of("value")
         if hit.name in _ANSWERS and not _is_denied(line, hit.start)
     ]
-    tokens = line.tokens
-    if not (_RIVALS.isdisjoint(tokens) or _OURS_TOO.isdisjoint(tokens) or line.figures):
+    if rival and not (_OURS_TOO.isdisjoint(line.words) or line.figures):
         found.append("competitor")
     return list(dict.fromkeys(found))
 
@@ -171,10 +183,9 @@ _OTHER_DAYS = frozenset(
 
 def delivery_days(line: Line) -> list[tuple[str, str]]:
     """(days, product) until it is delivered: "in 3 working days", "delivery takes 3 days"."""
-    tokens = line.tokens
-    if is_idle(line):
+    if _DAYS.isdisjoint(line.words) or not line.figures or is_idle(line):
         return []
-    found = []
+    tokens, found = line.tokens, []
     for figure in line.figures:
         at, end = figure.start, figure.end
         clause = tokens[clause_start(tokens, at) : end + 8]
@@ -185,7 +196,7 @@ def delivery_days(line: Line) -> list[tuple[str, str]]:
         working = not _WORKING.isdisjoint(tokens[end : end + 2])
         rough = not _ROUGH_DAYS.isdisjoint(tokens[max(0, at - 2) : at])
         listed = not {"to", "or"}.isdisjoint((*tokens[at - 1 : at], *tokens[end : end + 1]))
-        if (working or not _COMING.isdisjoint(tokens)) and not (rough or listed):
+        if (working or not _COMING.isdisjoint(line.words)) and not (rough or listed):
             found.append((figure.value, line.object_at(at)))
     return found
 

@@ -19,6 +19,7 @@ although it would have paid (`LEAVE`, seldom), and whether it takes extras (`TAK
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from convgym.domains.sales.hearing import ASKED, LACKS_FIRST, TOO_DEAR
 from convgym.domains.sales.tasks import Task
@@ -320,6 +321,12 @@ class Buyer(AgendaUser):
 
 def knowledge(task: Task) -> Knowledge:
     """What this task's buyer wants and can say."""
+    alternative = bool(task.decision.alternative)
+    return _knowledge(task.knowledge, task.budget_kind, alternative, task.wrong >= 0)
+
+
+@cache
+def _knowledge(known: int, budget_kind: int, alternative: bool, confusable: bool) -> Knowledge:
     needs, wrong = U["inform_needs"], U["inform_needs_wrong"]
     budget = U["inform_budget"]
     return Knowledge(
@@ -331,24 +338,24 @@ def knowledge(task: Task) -> Knowledge:
                 VAGUE: (U["inform_use"], needs),
                 LOOKS_UP: (needs,),
                 MISTAKEN: (wrong, needs),
-            }[task.knowledge],
+            }[known],
             {
                 KNOWN: (budget,),
                 ROUGH: (U["inform_budget_rough"], budget),
                 WITHHELD: (U["withhold_budget"], budget),
-            }[task.budget_kind],
+            }[budget_kind],
             (U["inform_quantity"],),
         ),
         # Whoever has them wrong anyway draws for a slip as well, or its log-probability would tell.
         misremembered=(
-            wrong if task.wrong >= 0 and task.knowledge in (CLEAR, LOOKS_UP, MISTAKEN) else -1,
+            wrong if confusable and known in (CLEAR, LOOKS_UP, MISTAKEN) else -1,
             -1,
             -1,
         ),
         main_slot=NEED,
         first_slot=QUANTITY,
-        must_look_up=task.knowledge == LOOKS_UP,
-        alternative=bool(task.decision.alternative),
+        must_look_up=known == LOOKS_UP,
+        alternative=alternative,
         personal=(BUDGET,),
         terms=_TERMS,
         correct=U["correct_product"],

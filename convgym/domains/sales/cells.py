@@ -23,6 +23,7 @@ WANTS = LAYOUT.block("wants_{}", CATEGORIES)
 HEARD_REQUEST = LAYOUT["heard_request"]
 HEARD_NEEDS, HEARD_PART = LAYOUT["heard_needs"], LAYOUT["heard_part"]
 NEEDS = LAYOUT.block("need_{}", range(FEATURES_EACH))
+NEEDS_ALL = slice(NEEDS[0], NEEDS[-1] + 1)
 HEARD_BUDGET, HEARD_BUDGET_ROUGH = LAYOUT["heard_budget"], LAYOUT["heard_budget_rough"]
 HEARD_QUANTITY, BULK = LAYOUT["heard_quantity"], LAYOUT["bulk"]
 HEARD_USE = LAYOUT["heard_use"]
@@ -54,6 +55,11 @@ IN_VIEW = {
         "confirmed",
     )
 }
+PLACES = slice(IN_VIEW["seen"][0], IN_VIEW["confirmed"][-1] + 1)
+"""All of them in one piece: place by place, each in the order of `IN_VIEW`."""
+assert [block[k] for k in VIEW for block in IN_VIEW.values()] == [
+    *range(PLACES.start, PLACES.stop)
+]
 PENDING_FEATURE = LAYOUT["pending_feature"]
 PRICE_ASKED, PRICE_OBJECTED = LAYOUT["price_asked"], LAYOUT["price_objected"]
 PRICE_ACCEPTED = LAYOUT["price_accepted"]

@@ -12,7 +12,7 @@ the buyer needs say nothing of a product.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -20,12 +20,14 @@ from convgym.domains.sales.world import CATEGORIES, FEATURES, FEATURES_EACH
 from convgym.language.lines import Line, Lines, is_idle
 from convgym.language.moods import taken_back
 from convgym.language.phrases import packaged, read_tables
+from convgym.language.rewriting import beginnings
 
 PACKAGE = "convgym.domains.sales"
 MARK = "qf"
 """How the word for a feature begins; its number among all features follows."""
 _WORD = re.compile(rf"{MARK}(\d\d?)$")
 _FEATURES = len(FEATURES) * FEATURES_EACH
+_MARKED = frozenset(f"{MARK}{form}" for n in range(_FEATURES) for form in (n, f"{n:02}"))
 
 
 class Described(NamedTuple):
@@ -69,9 +71,47 @@ def _pattern() -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])(?:{every})(?![\w-])", re.IGNORECASE)
 
 
+_BEGUN = 4
+"""Letters of its first word by which a feature is looked up."""
+_WORDS = re.compile(r"(?<![\w-])[a-z0-9]+")
+_RUN = re.compile(r"[a-z0-9]+")
+
+
+@cache
+def _by_opening() -> dict[str, re.Pattern[str]]:
+    """The features that may stand behind the first letters of a word, in their order."""
+    called: dict[str, list[str]] = {}
+    for number, pattern in feature_patterns():
+        for opening in {_RUN.findall(begun)[0] for begun in beginnings(pattern, _BEGUN)}:
+            called.setdefault(opening, []).append(f"(?P<f{number}>{pattern})")
+    return {
+        opening: re.compile(rf"(?:{'|'.join(patterns)})(?![\w-])")
+        for opening, patterns in called.items()
+    }
+
+
+def may_name_features(words: Collection[str]) -> bool:
+    """A quick look at the words of a text, whether it can name any feature at all."""
+    return not _by_opening().keys().isdisjoint([word[:_BEGUN] for word in words])
+
+
+def _placed(text: str) -> Iterator[re.Match[str]]:
+    """Where features are named, in order."""
+    if not text.isascii():
+        yield from _pattern().finditer(text)
+        return
+    lowered, openings, end = text.lower(), _by_opening(), 0
+    for word in _WORDS.finditer(lowered):
+        pattern = openings.get(word[0][:_BEGUN])
+        if pattern is not None and word.start() >= end:
+            if named := pattern.match(lowered, word.start()):
+                end = named.end()
+                yield named
+
+
 def features_placed(text: str) -> list[tuple[int, int]]:
     """(number, where it stands) of every feature that a text names, in order."""
-    return [(int(str(m.lastgroup)[1:]), m.start()) for m in _pattern().finditer(text)]
+    return [(int(str(m.lastgroup)[1:]), m.start()) for m in _placed(text)]
 
 
 def features_named(text: str) -> list[int]:
@@ -81,7 +121,11 @@ def features_named(text: str) -> list[int]:
 
 def marked(text: str) -> str:
     """`text` with a word of its own for each feature."""
-    return _pattern().sub(lambda m: f" {MARK}{str(m.lastgroup)[1:]} ", text)
+    kept, end = [], 0
+    for named in _placed(text):
+        kept += [text[end : named.start()], f" {MARK}{str(named.lastgroup)[1:]} "]
+        end = named.end()
+    return "".join(kept) + text[end:]
 
 
 # -- what is said of them --------------------------------------------------------------------------
@@ -121,8 +165,7 @@ _HEADED = 5
 
 def described(line: Line, before: Lines) -> list[Described]:
     """What it says that products have or lack, in order."""
-    places = [at for at, token in enumerate(line.tokens) if token.startswith(MARK)]
-    if not places or is_idle(line):
+    if _MARKED.isdisjoint(line.words) or is_idle(line):
         return []
     begin = _begin(line)
     told = []
@@ -290,11 +333,16 @@ _NO = frozenset((
     "it lacks that", "it doesnt come with that", "it doesnt offer that", "it does not offer that",
     "that is not included", "thats not included", "that isnt included", "they dont", "they do not",
 ))  # fmt: skip
+_ANSWERING = frozenset(
+    "does do doesnt dont has have hasnt comes come offers offer included lacks".split()
+)
+"""One of these stands in every answer."""
+assert not any(_ANSWERING.isdisjoint(answer.split()) for answer in _YES | _NO)
 
 
 def short_answer(line: Line) -> bool | None:
     """Whether it says yes or no to the feature that was asked about; None where it says neither."""
-    if line.sentence.question or line.staged:
+    if line.question or line.staged or _ANSWERING.isdisjoint(line.words):
         return None
     clauses = " ".join(line.tokens).split(" , ")
     for clause in clauses[:3]:

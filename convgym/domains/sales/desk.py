@@ -31,8 +31,7 @@ from convgym.domains.sales.vocabulary import (
     TRANSFER_TO_HUMAN,
     U,
 )
-from convgym.domains.sales.world import CATEGORIES, World, world
-from convgym.engine import acts
+from convgym.domains.sales.world import CATEGORIES, FEATURES_EACH, World, world
 from convgym.engine.acts import AgentTurn, Call, Heard, Said, UserTurn
 from convgym.engine.episode import Episode
 from convgym.engine.grading import Grade
@@ -55,7 +54,21 @@ _NEED_ADDED = {
     U["reject_second"]: lambda task: 1 << task.second,
 }
 _REJECTS = (U["reject_first"], U["reject_second"], U["reject_dear"])
-_AGREES = (U["accept_price"], U["affirm"])
+_REQUEST, _ASK_FEATURE, _LIKE = U["request_product"], U["ask_feature"], U["like_product"]
+_COUNTER, _AFFIRM = U["counter_offer"], U["affirm"]
+_OBJECTS_TO_PRICE = (_COUNTER, U["object_price"])
+_ON_ADDON = (U["take_addon"], U["decline_addon"])
+_AGREES = (U["accept_price"], _AFFIRM)
+_NOTED = {
+    *(_REQUEST, _ASK_FEATURE, _LIKE, *_NEEDS_HEARD, *_NEED_ADDED),
+    *(*_OBJECTS_TO_PRICE, *cells.OBJECTS, *_ON_ADDON, *_REJECTS, *_AGREES),
+}
+"""Acts of the buyer that leave more than that they were said."""
+_NEEDED = tuple(
+    bytes(needs >> f & 1 for f in range(FEATURES_EACH)) for needs in range(1 << FEATURES_EACH)
+)
+"""The cells of the needs, by their bit set."""
+_UNSAID = bytes(len(LAYOUT) - cells.FIRST_SAID)
 
 
 class SalesDesk:
@@ -85,6 +98,12 @@ class SalesDesk:
     def make_user(self, model: DecisionModel) -> Buyer:
         """The buyer."""
         return Buyer(model)
+
+    def batched(self, model: DecisionModel, max_turns: int) -> Any:
+        """This desk and its buyer on rows of integers (`BatchedDomain`)."""
+        from convgym.domains.sales.batch import BatchedSales
+
+        return BatchedSales(self, model, max_turns)
 
     def task(self, split: str, number: int) -> Task:
         """The task called `<split>-<number>`."""
@@ -122,9 +141,9 @@ class SalesDesk:
         action = ACTIONS.actions[number]
         if not ACTIONS.is_legal(episode.belief, number):
             return AgentTurn(errors=(error_json(f"{action.name} refers to nothing seen so far"),))
-        if action.kind < acts.FIRST_TOOL:
-            said = Said(action.kind, action.argument, action.pointer, action.value)
-            return AgentTurn((said,))
+        spoken = ACTIONS.spoken[number]
+        if spoken is not None:
+            return spoken
         call = self._tools.call_of(episode, action.kind, action.argument, action.pointer)
         return AgentTurn(calls=(call,))
 
@@ -153,7 +172,7 @@ class SalesDesk:
 
     def hear(self, episode: Episode, said: Sequence[Any]) -> list[Heard]:
         """What each act of speech means to this buyer."""
-        if not all(isinstance(act, Said) for act in said):
+        if not all([isinstance(act, Said) for act in said]):
             from convgym.domains.sales import understanding
 
             said = understanding.ground_speech(self.shop, episode, said)
@@ -162,43 +181,43 @@ class SalesDesk:
     def note_user(self, episode: Episode, turn: UserTurn) -> None:
         """Put what the buyer said into the belief."""
         belief, desk, task = episode.belief, episode.desk, episode.task
-        belief[cells.FIRST_SAID :] = bytes(len(belief) - cells.FIRST_SAID)
+        belief[cells.FIRST_SAID :] = _UNSAID
         for act in turn.acts:
             belief[SAID_CELL[act]] = 1
             if act in cells.HEARING:
                 belief[cells.HEARING[act]] = 1
-            self._note_act(episode, desk, task, act)
-        for f, cell in enumerate(cells.NEEDS):
-            belief[cell] = desk.needs >> f & 1
+            if act in _NOTED:
+                self._note_act(episode, desk, task, act)
+        belief[cells.NEEDS_ALL] = _NEEDED[desk.needs]
         refresh(self.shop, episode)
 
     def _note_act(self, episode: Episode, desk: DeskState, task: Task, act: int) -> None:
         belief = episode.belief
-        if act == U["request_product"]:
+        if act == _REQUEST:
             belief[cells.HEARD_REQUEST] = belief[cells.WANTS[task.category]] = 1
         elif act in _NEEDS_HEARD:
             desk.needs = _NEEDS_HEARD[act](task)
         elif act in _NEED_ADDED:
             desk.needs |= _NEED_ADDED[act](task)
-        elif act == U["ask_feature"]:
+        elif act == _ASK_FEATURE:
             desk.feature = task.nice
-        elif act == U["like_product"] and desk.named >= 0:
+        elif act == _LIKE and desk.named >= 0:
             desk.liked |= 1 << desk.named
-        elif act == U["counter_offer"] or act == U["object_price"]:
+        elif act in _OBJECTS_TO_PRICE:
             desk.objected = desk.priced >= 0
-            desk.countered |= act == U["counter_offer"]
+            desk.countered |= act == _COUNTER
             belief[cells.PRICE_ACCEPTED] = 0
         elif act in cells.OBJECTS:
             place = cells.OBJECTS.index(act)
             belief[cells.PENDING[place]] = 1
             desk.rival |= OBJECTIONS[place] == "competitor"
-        elif act == U["take_addon"] or act == U["decline_addon"]:
-            desk.addon = 1 if act == U["take_addon"] else 2
+        elif act in _ON_ADDON:
+            desk.addon = 1 + _ON_ADDON.index(act)
         if act in _REJECTS and desk.named >= 0:
             desk.rejected |= 1 << desk.named
         if act in _AGREES:
             belief[cells.PRICE_ACCEPTED] = 1
-        if act == U["affirm"] and desk.asked_to_confirm is not None:
+        if act == _AFFIRM and desk.asked_to_confirm is not None:
             desk.confirmed = desk.asked_to_confirm
             episode.note("confirmed", self.shop.name(desk.confirmed[0]))
 

@@ -79,7 +79,7 @@ class Hearing:
 
     def _product(self, episode: Episode, pointer: int) -> int:
         """The product pointed at; the one spoken of last where none is; -1 for nothing."""
-        view: list[int] = episode.desk.view
+        view: tuple[int, ...] = episode.desk.view
         if 0 <= pointer < len(view):
             return view[pointer]
         return int(episode.desk.named) if pointer < 0 else -1

@@ -12,9 +12,11 @@ sellers into the plain words for it, where the common grammar would take it for 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
-from convgym.domains.sales.descriptions import marked
+from convgym.domains.sales.descriptions import marked, may_name_features
 from convgym.domains.sales.world import NAMES
+from convgym.language.rewriting import Rewriting, words_in
 
 PRODUCTS = tuple(name for names in NAMES for name in names)
 """Names of all products."""
@@ -34,101 +36,136 @@ _OPINION = (
     r"|(?:that|this)(?:['’]s| is) a"
     r"|(?:that|this|the) [\w ]{0,24}(?:suit|great|perfect|ideal|best|right|what you))"
 )
-_PATTERNS: tuple[tuple[str, str], ...] = (  # in this order; small and capital letters alike
-    (r"(?-i:\bBefore) (?:I|we) (?:book|place|order|confirm|finali[sz]e)[^,.:;!?\n]{0,30}[,:]", " "),
-    (r"\b(?:office|desk|coffee)(?= (?:chairs?|machines?)\b)", ""),
+_PATTERNS: tuple[tuple[str, str, str], ...] = (  # in this order; small and capital letters alike
     (
+        "before",
+        r"(?-i:\bBefore) (?:I|we) (?:book|place|order|confirm|finali[sz]e)[^,.:;!?\n]{0,30}[,:]",
+        " ",
+    ),
+    ("office desk coffee", r"\b(?:office|desk|coffee)(?= (?:chairs?|machines?)\b)", ""),
+    (
+        "what",
         r"\b(?:based on|from|given) what you(?:['’]ve| have)? (?:told me|said|described|shared"
         r"|mentioned)[^,.!?\n]{0,40},",
         "",
     ),
-    (r"\b(that|this|it) be all right\b", r"\1 be okay"),
+    ("right", r"\b(that|this|it) be all right\b", r"\1 be okay"),
     (
+        "policy policies rules guidelines",
         r"\b(?:as per|per|according to|due to|under|in line with|because of|based on) "
         r"(?:our|company|the company|the company's) (?:policy|policies|rules|guidelines),?"
         r"(?= (?:I|we)\b)",
         "",
     ),
     (
+        "policy policies",
         r"\b(?:our|the|company) polic(?:y|ies) (?:does not|doesn['’]t|do not|don['’]t) "
         r"(?:allow|permit) (?:me|us) to\b",
         "I am not allowed to",
     ),
     (
+        "policy policies",
         r"\b(?:our|the|company) polic(?:y|ies) (?:does not|doesn['’]t|do not|don['’]t) "
         r"(?:allow|permit) (?:any )?(?:further )?(?=discounts? on\b)",
         "I cannot offer ",
     ),
     (
+        "day moment",
         r"\b(?:from|after|on) the (?:day|moment)(?: on which| that| when)?"
         r"(?= (?:the|your) order (?:is|was|has)\b)",
         "once",
     ),
-    (r"\bas far as (?:I|we) (?:may|can|could) go\b", "the limit of what I am allowed"),
+    ("far", r"\bas far as (?:I|we) (?:may|can|could) go\b", "the limit of what I am allowed"),
     (
+        "were was had",
         r"\b(?:if I (?:were|was|had)|were I) (?:you|to (?:choose|pick|decide)"
         r"|in your (?:shoes|place))[^,.!?\n]{0,30},",
         "",
     ),
-    (r"\byou (?:might|may)(?= (?:like|love|enjoy|want|be interested))", "you would"),
-    (r"\btheir(?= prices?\b)", "the"),
-    (r"(?-i:(?<=\w \w)(\w*):[ ]+(?=[a-z]))", r"\1, "),
+    ("might may", r"\byou (?:might|may)(?= (?:like|love|enjoy|want|be interested))", "you would"),
+    ("their", r"\btheir(?= prices?\b)", "the"),
+    (":", r"(?-i:(?<=\w \w)(\w*):[ ]+(?=[a-z]))", r"\1, "),
     (
+        "let",
         r"\blet(?:['’]s| us) (?:say|make it|call it|settle (?:on|at|for)|agree on)(?= (?:\$|\d))",
         "I offer",
     ),
-    (r"\bwhy (?:not|don['’]t you) (?:go for|take|choose|pick|try)\b", "how about"),
-    (r"\b(?:just )?a (?:moment|minute|second) ago\b", "just"),
-    (rf",? if (?:{_IS_OK})[.!]?[ ]*$", ". Is that okay?"),
-    (rf"\b(I|we) may not(?= (?:{_REFUSABLE})\b)", r"\1 am not allowed to"),
-    (r"\b(is|are) (?:simply|basically|just)(?= (?:no|nothing|not)\b)", r"\1"),
-    (r"\bwhat (?:do|would) you (?:think of|think about|say to)\b", "how about"),
+    ("why", r"\bwhy (?:not|don['’]t you) (?:go for|take|choose|pick|try)\b", "how about"),
+    ("ago", r"\b(?:just )?a (?:moment|minute|second) ago\b", "just"),
+    ("if", rf",? if (?:{_IS_OK})[.!]?[ ]*$", ". Is that okay?"),
+    ("may", rf"\b(I|we) may not(?= (?:{_REFUSABLE})\b)", r"\1 am not allowed to"),
     (
+        "simply basically just",
+        r"\b(is|are) (?:simply|basically|just)(?= (?:no|nothing|not)\b)",
+        r"\1",
+    ),
+    ("think say", r"\bwhat (?:do|would) you (?:think of|think about|say to)\b", "how about"),
+    (
+        "no",
         r"(^|[.!?:]\s+)(?-i:No)(?= (?:stock|pieces|room|more|lower|further|such|product|model)\b)",
         r"\1there is no",
     ),
-    (rf"\ban?(?= {_THING}\b[^.!?\n]{{0,60}}\b(?:range|catalogue|assortment|carry|sell)\b)", "the"),
-    (r"\b(?:perhaps|maybe)(?= (?:you['’]?d|you would|i can|i could|we can)\b)", ""),
-    (r"\bhey+(?!\w)", "hey"),
-    (r"\b(?:these|those)(?= are\b)", "they"),
-    (r"\bwhat(?= (?:sets|makes|distinguishes) (?:us|our)\b)", "it"),
-    (r"\b(do|does|did|is|are|was|were|has|have|had|would|could|should|wo) not\b", r"\1n't"),
     (
+        "range catalogue assortment carry sell",
+        rf"\ban?(?= {_THING}\b[^.!?\n]{{0,60}}\b(?:range|catalogue|assortment|carry|sell)\b)",
+        "the",
+    ),
+    (
+        "perhaps maybe",
+        r"\b(?:perhaps|maybe)(?= (?:you['’]?d|you would|i can|i could|we can)\b)",
+        "",
+    ),
+    ("hey…", r"\bhey+(?!\w)", "hey"),
+    ("these those", r"\b(?:these|those)(?= are\b)", "they"),
+    ("sets makes distinguishes", r"\bwhat(?= (?:sets|makes|distinguishes) (?:us|our)\b)", "it"),
+    ("not", r"\b(do|does|did|is|are|was|were|has|have|had|would|could|should|wo) not\b", r"\1n't"),
+    (
+        "asked requested wanted wished said told",
         r"\b(?:just )?as you(?:['’]ve| have)? (?:asked|requested|wanted|wished|said|told me)"
         r"(?: for)?(?: it| that)?\b",
         "",
     ),
-    (r"\bit (?:doesn['’]?t|hasn['’]?t)(?= *(?:[.,!;:]|$))", "it lacks that"),
-    (r"\b(what|which features|how) should it\b", r"\1 must it"),
-    (rf"\bmy(?! (?:{_OTHERS})\b)", "our"),
     (
+        "doesn doesnt hasn hasnt",
+        r"\bit (?:doesn['’]?t|hasn['’]?t)(?= *(?:[.,!;:]|$))",
+        "it lacks that",
+    ),
+    ("should", r"\b(what|which features|how) should it\b", r"\1 must it"),
+    ("my…", rf"\bmy(?! (?:{_OTHERS})\b)", "our"),
+    (
+        "think believe feel reckon",
         rf"\bI(?: (?:really|honestly|do|truly))? (?:think|believe|feel|reckon)(?: that)?"
         rf"(?= {_OPINION})",
         "",
     ),
-    (r"\b(?:one|a single|a)(?= (?:working|business|work) day\b)", "1"),
+    ("working business work", r"\b(?:one|a single|a)(?= (?:working|business|work) day\b)", "1"),
     (
+        "laptops phones cameras chairs machines products models items",
         r"\b((?:matching|suitable|fitting|such|single|any|no)(?: of)?(?: (?:the|our))? +)"
         rf"({_THING}|item)s\b",
         r"\1\2",
     ),
-    (r"\b(?:can|could|may|might) I interest you in\b", "would you be interested in"),
-    (r"\bas (?:quoted|agreed|discussed|described|planned|mentioned)\b", ""),
+    ("interest", r"\b(?:can|could|may|might) I interest you in\b", "would you be interested in"),
     (
+        "quoted agreed discussed described planned mentioned",
+        r"\bas (?:quoted|agreed|discussed|described|planned|mentioned)\b",
+        "",
+    ),
+    (
+        "what far",
         r"\b(?:from what|as far as) I can (?:see|tell|judge)[^,.;!?\n]{0,60},"
         r"(?=[^.!?\n]{0,200}\b(?:recommend|suggest|suit|go for|pick)\b)",
         "",
     ),
 )
-_COMPILED = tuple(
-    (re.compile(pattern, re.IGNORECASE | re.MULTILINE), words) for pattern, words in _PATTERNS
-)
+_IDIOMS = Rewriting(_PATTERNS)
 _SECONDS = "|".join(dict.fromkeys(name.split()[1] for name in PRODUCTS))
 _SHORT_NAME = re.compile(
     rf"\b([Tt]he )({'|'.join(name.split()[0] for name in PRODUCTS)})(?! (?:{_SECONDS})\b)(?![\w-])"
 )
 _FULL = {name.split()[0]: name for name in PRODUCTS}
-assert len(_FULL) == len(PRODUCTS)
+_FIRSTS = {first.lower(): name for first, name in _FULL.items()}
+assert len(_FIRSTS) == len(PRODUCTS)
 
 
 def _in_own_words(name: str) -> str:
@@ -138,21 +175,40 @@ def _in_own_words(name: str) -> str:
 NAMED = {_in_own_words(name): name for name in PRODUCTS}
 """Names of products by the words that stand for them: who reads of the Granite Book or the Kestrel
 Max is neither to book anything nor told a maximum."""
-_NAME = re.compile(
-    rf"(?<![\w-])({'|'.join(name.replace(' ', '[ -]+') for name in PRODUCTS)})(?:['’]?s)?(?![\w-])",
-    re.IGNORECASE,
-)
+
+
+def _called(*names: str) -> re.Pattern[str]:
+    any_of = "|".join(name.replace(" ", "[ -]+") for name in names)
+    return re.compile(rf"(?<![\w-])({any_of})(?:['’]?s)?(?![\w-])", re.IGNORECASE)
+
+
+_NAME = _called(*PRODUCTS)
+_NAMES = {first: (_called(name), _in_own_words(name)) for first, name in _FIRSTS.items()}
 
 
 _TAKEN = re.compile(r"\b(go ahead|proceed|move forward) with(?= (?:the )?Q[a-z]+ Q[a-z]+)", re.I)
 """A deal goes ahead with a product: what is meant is the order of it."""
+_AHEAD, _ORDER = frozenset(("ahead", "proceed", "forward")), r"\1 with the order of"
 
 
 def plain(text: str) -> str:
     """`text` in plain words: own words for features and products, no idioms of sellers."""
-    text = marked(text)
-    for pattern, words in _COMPILED:
-        text = pattern.sub(words, text)
+    if not text.isascii():
+        return _TAKEN.sub(_ORDER, _with_names(_IDIOMS(marked(text))))
+    words = frozenset(words_in(text))
+    if may_name_features(words):
+        text = marked(text)
+    text = _IDIOMS(text, words)
+    firsts = _FIRSTS.keys() & words
+    if firsts:
+        text = _with_names(text, firsts)
+    return text if _AHEAD.isdisjoint(words) else _TAKEN.sub(_ORDER, text)
+
+
+def _with_names(text: str, firsts: Collection[str] = ()) -> str:
+    """Own words for the products; `firsts`: the first words of those that it may name."""
     text = _SHORT_NAME.sub(lambda m: m[1] + _FULL[m[2]], text)
-    text = _NAME.sub(lambda m: _in_own_words(m[1]), text)
-    return _TAKEN.sub(r"\1 with the order of", text)
+    if len(firsts) == 1:
+        pattern, own = _NAMES[next(iter(firsts))]
+        return pattern.sub(own, text)
+    return _NAME.sub(lambda m: _in_own_words(m[1]), text)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from convgym.domains.sales.world import RIVALS
 from convgym.language.figures import Figure, as_sum
-from convgym.language.lines import Line, is_conditional, is_denied_far, is_hedged
+from convgym.language.lines import Line, is_denied_far, is_hedged
 from convgym.language.moods import taken_back
 from convgym.language.statements import is_denied_after
 
@@ -93,20 +93,18 @@ def prices_told(line: Line, addon: bool = False) -> list[Price]:
 
     `addon`: the sentence before speaks of the add-on, so that "it" may be that.
     """
-    if line.staged or line.carried or line.has("quote") or is_hedged(line) or _is_conditional(line):
+    shares = percents(line)
+    if not (shares or line.figures) or line.staged or line.carried:
         return []
-    if line.sentence.question and not _suggests(line):
+    if "condition" in line.places or is_hedged(line):
+        return []
+    if line.question and not _suggests(line):
         return []
     told = [price for figure in line.figures if (price := _sum(line, figure))]
     if addon and not line.named and len(told) == 1 and told[0].role == QUOTE:
         told = [told[0]._replace(role=ADDON_PRICE)]
-    told += [price for share in percents(line) if (price := _share(line, *share))]
+    told += [price for share in shares if (price := _share(line, *share))]
     return sorted(told)
-
-
-def _is_conditional(line: Line) -> bool:
-    """"If you take two, …", and "… if you take two"."""
-    return is_conditional(line) or line.has("condition")
 
 
 def _suggests(line: Line) -> bool:
@@ -253,8 +251,13 @@ def _is_priced(line: Line, figure: Figure) -> bool:
 # -- percentages -----------------------------------------------------------------------------------
 
 
+_PER = frozenset(("%", "percent", "pct", "per"))
+
+
 def percents(line: Line) -> list[tuple[int, int, str]]:
     """(place, end, value) of every percentage, also one with decimals."""
+    if _PER.isdisjoint(line.words):
+        return []
     tokens = line.tokens
     found = [(f.start, f.end, f.value) for f in line.figures if f.kind == "percent"]
     for at, token in enumerate(tokens[:-1]):

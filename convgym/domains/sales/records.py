@@ -9,10 +9,9 @@ said, what tools returned and what the policy document says, never from the task
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from convgym.domains.sales import cells, rules
-from convgym.domains.sales.vocabulary import VIEW
 from convgym.domains.sales.world import EACH, World
 from convgym.engine.episode import Episode
 
@@ -62,6 +61,7 @@ class DeskState:
         "read",
         "recommended",
         "rejected",
+        "rests_on",
         "rival",
         "searched",
         "transferred",
@@ -71,7 +71,7 @@ class DeskState:
     def __init__(self, parameters: rules.Parameters) -> None:
         self.parameters = parameters
         self.needs = 0  # features that the buyer has said it must have
-        self.view: list[int] = []  # products of the newest search
+        self.view: tuple[int, ...] = ()  # products of the newest search
         self.searched = -1  # the features that it asked for; -1 before any search
         self.read = 0  # bit sets of products: read, recommended, …
         self.recommended = 0
@@ -88,6 +88,7 @@ class DeskState:
         self.countered = False  # it has said how much less it would like to pay
         self.addon = 0  # 1 the buyer takes it, 2 it does not
         self.booked = -1
+        self.rests_on: tuple[Any, ...] = ()  # what the cells of the products in view rest on
         self.decided_right = False
         self.transferred = False
 
@@ -96,7 +97,7 @@ class DeskState:
         copy = DeskState(self.parameters)
         for name in self.__slots__:
             setattr(copy, name, getattr(self, name))
-        copy.view, copy.quotes = list(self.view), dict(self.quotes)
+        copy.quotes = dict(self.quotes)
         return copy
 
 
@@ -109,11 +110,9 @@ def violate(episode: Episode, code: str) -> None:
 
 def check(episode: Episode, event: str, facts: dict[str, int]) -> None:
     """Mark all obligations that `event` breaks."""
-    task = episode.task
-    broken = rules.policy(task.switches).breaches(event, facts, episode.desk.parameters)
-    for code in broken:
-        if broken[code]:
-            violate(episode, code)
+    policy = rules.policy(episode.task.switches)
+    for code in policy.broken(event, facts, episode.desk.parameters):
+        violate(episode, code)
 
 
 def allowed(shop: World, episode: Episode, product: int, quantity: int) -> int:
@@ -140,62 +139,83 @@ def lacking(shop: World, episode: Episode, product: int, needs: int) -> int:
     return needs & ~shop.features[product]
 
 
-def too_dear(shop: World, episode: Episode, product: int) -> bool:
-    """Whether the list price is further above the budget that was named than may be."""
-    task = episode.task
+def leeway(episode: Episode) -> int:
+    """Per mille that a list price may lie above the budget; `NEVER` before one is named."""
     if not episode.belief[cells.HEARD_BUDGET]:
-        return False
-    within = rules.is_on(task.switches, "within_budget")
-    limit = episode.desk.parameters["stretch"] if within else rules.OWN_STRETCH
-    return rules.excess(shop.price[task.week][product], task.budget) > limit
+        return rules.NEVER
+    within = rules.is_on(episode.task.switches, "within_budget")
+    stretch: int = episode.desk.parameters["stretch"]
+    return stretch if within else rules.OWN_STRETCH
 
 
 def refresh(shop: World, episode: Episode) -> None:
-    """Compute the cells of the products in view anew."""
-    belief, desk, task = episode.belief, episode.desk, episode.task
-    week, quantity = task.week, pieces(episode)
-    limit = desk.parameters["large_above"] or rules.NEVER
-    for k in VIEW:
-        if k >= len(desk.view):
-            for block in cells.IN_VIEW.values():
-                belief[block[k]] = 0
-            continue
-        product = desk.view[k]
-        bit, stock = 1 << product, shop.stock[week][product]
-        read = bool(desk.read & bit)
-        quote = desk.quotes.get(product)
-        found = {
-            "seen": True,
-            "read": read,
-            "fits": read and desk.needs and not lacking(shop, episode, product, desk.needs),
-            "in_stock": read and stock >= quantity,
-            "over_budget": too_dear(shop, episode, product),
-            "clearance": read and shop.clearance[week][product],
-            "last": read and stock == quantity,
-            "large": read and shop.price[week][product] * quantity > limit,
-            "recommended": desk.recommended & bit,
-            "liked": desk.liked & bit,
-            "rejected": desk.rejected & bit,
-            "quoted": quote is not None,
-            "told_price": quote is not None and quote.told,
-            "held_price": quote is not None and quote.held,
-            "discounted": quote is not None and quote.discount > 0,
-            "at_floor": read
-            and quote is not None
-            and quote.discount >= allowed(shop, episode, product, quote.quantity),
-            "confirmed": quote is not None and desk.confirmed == terms(product, quote),
-        }
-        for name, holds in found.items():
-            belief[cells.IN_VIEW[name][k]] = bool(holds)
-    searched = belief[cells.SEARCHED]
+    """Compute the cells of the products in view anew, where what they rest on has changed."""
+    belief, desk = episode.belief, episode.desk
+    searched, heard = belief[cells.SEARCHED], belief[cells.HEARD_QUANTITY]
+    rests_on = (
+        heard,
+        belief[cells.HEARD_BUDGET],
+        desk.needs,
+        desk.read,
+        desk.recommended,
+        desk.liked,
+        desk.rejected,
+        desk.confirmed,
+        *desk.view,
+        *desk.quotes.items(),
+    )
+    if desk.rests_on != rests_on:
+        desk.rests_on = rests_on
+        quantity, over = pieces(episode), leeway(episode)
+        found = [bytes(_of_place(shop, episode, p, quantity, over)) for p in desk.view]
+        belief[cells.PLACES] = b"".join(found).ljust(_ALL_PLACES, b"\0")
     belief[cells.SEARCH_OLD] = searched and desk.searched != desk.needs
     belief[cells.NONE_FOUND] = searched and desk.searched >= 0 and not desk.view
-    heard = belief[cells.HEARD_QUANTITY]
-    belief[cells.BULK] = heard and quantity > desk.parameters["bulk_above"]
+    belief[cells.BULK] = heard and episode.task.quantity > desk.parameters["bulk_above"]
     belief[cells.PRICE_OBJECTED] = desk.objected
     belief[cells.PENDING_FEATURE] = desk.feature >= 0
 
 
+_ALL_PLACES = cells.PLACES.stop - cells.PLACES.start
+_UNQUOTED = (0,) * 6
+
+
+def _of_place(
+    shop: World, episode: Episode, product: int, quantity: int, over: int
+) -> tuple[int, ...]:
+    """The cells of one product in view, in the order of `cells.IN_VIEW`."""
+    desk, task = episode.desk, episode.task
+    week = task.week
+    price, read = shop.price[week][product], desk.read >> product & 1
+    quote: Quote | None = desk.quotes.get(product)
+    fits = in_stock = clearance = last = large = 0
+    if read:
+        stock = shop.stock[week][product]
+        limit = desk.parameters["large_above"] or rules.NEVER
+        fits = desk.needs > 0 and not lacking(shop, episode, product, desk.needs)
+        in_stock, last = stock >= quantity, stock == quantity
+        clearance, large = shop.clearance[week][product], price * quantity > limit
+    offered = _UNQUOTED
+    if quote is not None:
+        at_floor = read and quote.discount >= allowed(shop, episode, product, quote.quantity)
+        agreed = desk.confirmed is not None and desk.confirmed == terms(product, quote)
+        offered = (1, quote.told, quote.held, quote.discount > 0, at_floor, agreed)
+    return (
+        1,
+        read,
+        fits,
+        in_stock,
+        rules.excess(price, task.budget) > over,
+        clearance,
+        last,
+        large,
+        desk.recommended >> product & 1,
+        desk.liked >> product & 1,
+        desk.rejected >> product & 1,
+        *offered,
+    )
+
+
 def error_json(sentence: str) -> str:
     """What a tool answers when it cannot do what it was asked."""
-    return json.dumps({"error": sentence})
+    return f'{{"error": {json.dumps(sentence)}}}'

@@ -12,9 +12,11 @@ task is valid by construction, and no loop of unknown length stands inside `rese
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +89,7 @@ BANDS = ((6600, 1000, 1300), (1600, 750, 1000), (700, 500, 750), (500, 250, 500)
     _BUDGET, _TARGET, _WALK, _OBJECTS, _OBJECTION, _ADDON, _RIVAL, _WRONG, _SWITCHES, _AUTHORITY,
     _STEP, _BULK, _STRETCH, _MANY, _LARGE,
 ) = range(25)  # fmt: skip
+_DRAWS = _LARGE + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +187,12 @@ _VAGUE_BUDGET_POINTS, _ADDON_POINTS = 3, 1
 
 
 @cache
+def _tops(split: str) -> tuple[int, ...]:
+    """Percent of the tasks of a split that are of a branch or of one before it."""
+    return tuple(accumulate(_WEIGHTS.get(split, _USUAL_WEIGHTS)))
+
+
+@cache
 def table(split: str) -> TaskTable:
     """Topic (the category) and hardness of all tasks of a split.  # (tasks,) each"""
     every = split_keys("sales", split, SPLITS[split])
@@ -191,8 +200,7 @@ def table(split: str) -> TaskTable:
     def pick(index: int, count: int) -> NDArray[np.int64]:
         return keys.below_batch(keys.draw_batch(every, keys.TASK, 0, index), count)
 
-    tops = np.cumsum(_WEIGHTS.get(split, _USUAL_WEIGHTS))
-    branch = np.searchsorted(tops, pick(_BRANCH, 100), side="right")
+    branch = np.searchsorted(_tops(split), pick(_BRANCH, 100), side="right")
     knowledge = np.array(_KNOWLEDGES)[pick(_KNOWLEDGE, len(_KNOWLEDGES))]
     kind = np.array(_BUDGETS)[pick(_KIND, len(_BUDGETS))]
     switches = pick(_SWITCHES, 16)
@@ -208,14 +216,14 @@ def table(split: str) -> TaskTable:
 class Draws:
     """The draws of one task, by number."""
 
-    __slots__ = ("key",)
+    __slots__ = ("drawn",)
 
     def __init__(self, split: str, number: int) -> None:
-        self.key = split_key("sales", split, number)
+        self.drawn = keys.draws(split_key("sales", split, number), keys.TASK, 0, _DRAWS)
 
     def pick(self, index: int, count: int) -> int:
         """A number below `count`."""
-        return keys.below(keys.draw(self.key, keys.TASK, 0, index), count)
+        return keys.below(self.drawn[index], count)
 
     def one_of(self, index: int, options: tuple[int, ...] | list[int]) -> int:
         """One of the options."""
@@ -226,8 +234,7 @@ class Draws:
 def draw_task(split: str, number: int) -> Task:
     """The task called `<split>-<number>`; the same in every process."""
     shop, draws = world(), Draws(split, number)
-    percent, tops = draws.pick(_BRANCH, 100), np.cumsum(_WEIGHTS.get(split, _USUAL_WEIGHTS))
-    branch = int(np.searchsorted(tops, percent, side="right"))
+    branch = bisect_right(_tops(split), draws.pick(_BRANCH, 100))
     category = draws.pick(_CATEGORY, _COSTLY_CATEGORIES if branch == LARGE else HELD_OUT_CATEGORY)
     if split == "test_primitive":
         category = HELD_OUT_CATEGORY

@@ -8,6 +8,7 @@ discount is found out by the grading, not by the tool.
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 
 from convgym.domains.sales import cells, rules
 from convgym.domains.sales.records import (
@@ -46,6 +47,13 @@ from convgym.engine.rules import ALLOW
 MOST_DISCOUNT = 900
 """Per mille off; no quote is made below a tenth of the list price."""
 MOST_PIECES = 999
+
+NOT_IN_VIEW = "no such product is in view; call search_catalogue first"
+NOT_IN_STOCK = "there are not so many pieces of this product in stock"
+BOOKED_ALREADY = "an order has been booked already"
+NOT_QUOTED = "no quote was made for this product; call create_quote first"
+ADDED_ALREADY = "the add-on is in the quote, or the order is booked, already"
+ENDED, LEFT = '{"ended": true}', '{"transferred": true}'
 
 
 class ShopTools:
@@ -88,16 +96,16 @@ class ShopTools:
         if tool == END_CONVERSATION:
             episode.end = "agent_ended"
             episode.note("end_conversation", "")
-            return '{"ended": true}'
+            return ENDED
         if not 0 <= call.pointer < len(episode.desk.view):
-            return self.fail(episode, "no such product is in view; call search_catalogue first")
+            return self.fail(episode, NOT_IN_VIEW)
         product = episode.desk.view[call.pointer]
         if tool == GET_PRODUCT:
             return self._get(episode, call.pointer, product)
         if tool == CREATE_QUOTE:
             return self._quote(episode, call.pointer, product, call.argument, call.detail)
         if product not in episode.desk.quotes:
-            return self.fail(episode, "no quote was made for this product; call create_quote first")
+            return self.fail(episode, NOT_QUOTED)
         if tool == ADD_ADDON:
             return self._add_addon(episode, product)
         assert tool == BOOK_ORDER
@@ -118,35 +126,14 @@ class ShopTools:
         refresh(self.shop, episode)
         names = names_of(category, mask)
         episode.note("search_catalogue", f"{CATEGORIES[category]}: {', '.join(names) or 'any'}")
-        rows = [
-            {
-                "handle": f"product:{k + 1}",
-                "product": self.shop.name(product),
-                "list_price": money_text(self.shop.price[week][product]),
-            }
-            for k, product in enumerate(desk.view)
-        ]
-        found: dict[str, object] = {"products": rows}
-        if not rows:
-            found["nearest"] = self.shop.name(self.shop.nearest(week, category, mask))
-        return json.dumps(found)
+        return found_text(self.shop, week, category, mask, desk.view)
 
     def _get(self, episode: Episode, pointer: int, product: int) -> str:
         week, shop = episode.task.week, self.shop
         episode.desk.read |= 1 << product
         refresh(shop, episode)
         episode.note("get_product", shop.name(product))
-        return json.dumps(
-            {
-                "handle": f"product:{pointer + 1}",
-                "product": shop.name(product),
-                "list_price": money_text(shop.price[week][product]),
-                "features": shop.feature_names(product),
-                "stock": shop.stock[week][product],
-                "clearance": bool(shop.clearance[week][product]),
-                "delivery_days": shop.delivery[week][product],
-            }
-        )
+        return product_text(shop, week, pointer, product)
 
     def _quote(
         self, episode: Episode, pointer: int, product: int, quantity: int, discount: int
@@ -154,9 +141,9 @@ class ShopTools:
         desk: DeskState = episode.desk
         week, shop = episode.task.week, self.shop
         if shop.stock[week][product] < quantity:
-            return self.fail(episode, "there are not so many pieces of this product in stock")
+            return self.fail(episode, NOT_IN_STOCK)
         if desk.booked >= 0:
-            return self.fail(episode, "an order has been booked already")
+            return self.fail(episode, BOOKED_ALREADY)
         before = desk.quotes.get(product)
         last = before.discount if before else 0
         facts = {
@@ -174,37 +161,26 @@ class ShopTools:
             desk.objected &= desk.priced != product
         refresh(shop, episode)
         episode.belief[cells.PRICE_ACCEPTED] &= last == discount
-        price = rules.quoted_price(shop.price[week][product], discount)
         episode.note(
             "create_quote", f"{shop.name(product)} x {quantity}: {percent_text(discount)} off"
         )
-        return json.dumps(
-            {
-                "handle": f"product:{pointer + 1}",
-                "product": shop.name(product),
-                "price": money_text(price),
-                "discount": percent_text(discount),
-                "quantity": quantity,
-                "total": money_text(price * quantity),
-            }
-        )
+        return quote_text(shop, week, pointer, product, quantity, discount)
 
     def _add_addon(self, episode: Episode, product: int) -> str:
         desk: DeskState = episode.desk
         quote = desk.quotes[product]
         if quote.addon or desk.booked >= 0:
-            return self.fail(episode, "the add-on is in the quote, or the order is booked, already")
+            return self.fail(episode, ADDED_ALREADY)
         desk.quotes[product] = quote._replace(addon=True)
         episode.belief[cells.ADDON_ADDED] = 1
         refresh(self.shop, episode)
-        name, price = ADDONS[episode.task.category]
-        episode.note("add_addon", name)
-        return json.dumps({"added": name, "price": money_text(price)})
+        episode.note("add_addon", ADDONS[episode.task.category][0])
+        return added_text(episode.task.category)
 
     def _book(self, episode: Episode, product: int) -> str:
         desk, task, belief = episode.desk, episode.task, episode.belief
         if desk.booked >= 0:
-            return self.fail(episode, "an order has been booked already")
+            return self.fail(episode, BOOKED_ALREADY)
         quote = desk.quotes[product]
         agreed = desk.confirmed == terms(product, quote)
         check(
@@ -227,7 +203,7 @@ class ShopTools:
         belief[cells.WROTE] = 1
         episode.note("book_order", self.shop.name(product))
         total = price * quote.quantity + quote.addon * ADDONS[task.category][1]
-        return json.dumps({"order": order_id(task.week, product), "total": money_text(total)})
+        return booked_text(task.week, product, total)
 
     def _transfer(self, episode: Episode) -> str:
         task, desk, belief = episode.task, episode.desk, episode.belief
@@ -238,7 +214,7 @@ class ShopTools:
         right = bool(belief[cells.BULK]) if reason == "bulk" else reason == "large_total" and read
         desk.decided_right |= right
         episode.note("transfer_to_human", "right" if right else "wrong")
-        return '{"transferred": true}'
+        return LEFT
 
 
 def difference(product: int, quote: Quote, price: int) -> dict[tuple[str, int, str], int | str]:
@@ -253,3 +229,71 @@ def difference(product: int, quote: Quote, price: int) -> dict[tuple[str, int, s
 def order_id(week: int, product: int) -> str:
     """`S` and five digits."""
     return f"S{10000 + week * 1000 + product}"
+
+
+# -- what the tools answer ---------------------------------------------------------------------
+
+_REMEMBERED = 1 << 14
+"""Texts of each sort that are kept: the shop has few pages, and they are read again and again."""
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def found_text(shop: World, week: int, category: int, mask: int, view: tuple[int, ...]) -> str:
+    """Products that a search shows; where there is none, the one that comes nearest."""
+    rows = [
+        {
+            "handle": f"product:{k + 1}",
+            "product": shop.name(product),
+            "list_price": money_text(shop.price[week][product]),
+        }
+        for k, product in enumerate(view)
+    ]
+    found: dict[str, object] = {"products": rows}
+    if not rows:
+        found["nearest"] = shop.name(shop.nearest(week, category, mask))
+    return json.dumps(found)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def product_text(shop: World, week: int, pointer: int, product: int) -> str:
+    """All that a product's page says."""
+    return json.dumps(
+        {
+            "handle": f"product:{pointer + 1}",
+            "product": shop.name(product),
+            "list_price": money_text(shop.price[week][product]),
+            "features": shop.feature_names(product),
+            "stock": shop.stock[week][product],
+            "clearance": bool(shop.clearance[week][product]),
+            "delivery_days": shop.delivery[week][product],
+        }
+    )
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def quote_text(
+    shop: World, week: int, pointer: int, product: int, quantity: int, discount: int
+) -> str:
+    """A quote as it was made."""
+    price = rules.quoted_price(shop.price[week][product], discount)
+    return json.dumps(
+        {
+            "handle": f"product:{pointer + 1}",
+            "product": shop.name(product),
+            "price": money_text(price),
+            "discount": percent_text(discount),
+            "quantity": quantity,
+            "total": money_text(price * quantity),
+        }
+    )
+
+
+def added_text(category: int) -> str:
+    """The add-on of a category is in the quote."""
+    name, price = ADDONS[category]
+    return json.dumps({"added": name, "price": money_text(price)})
+
+
+def booked_text(week: int, product: int, total: int) -> str:
+    """The order's number and what it comes to."""
+    return json.dumps({"order": order_id(week, product), "total": money_text(total)})

@@ -13,7 +13,7 @@ with product and figures as they are named; it is held against the shop when it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, Protocol
 
@@ -37,8 +37,8 @@ from convgym.engine.acts import AgentTurn, Said
 from convgym.language.lines import Line, is_conditional, is_denied
 from convgym.language.phrases import packaged, packaged_banks
 from convgym.language.reranker import NearestLabel
-from convgym.language.spans import Hit
-from convgym.language.speech import Claim, SpeechReader
+from convgym.language.spans import Tag
+from convgym.language.speech import Claim, SpeechReader, naming
 from convgym.language.tool_calls import parse_reply
 
 __all__ = ["HARMLESS", "ground_speech", "own_reranker", "read_speech", "understand"]
@@ -116,27 +116,29 @@ def own_reranker() -> NearestLabel:
 class SalesReader(SpeechReader):
     """The reader of declared cues, with this shop's features and prices."""
 
+    def _entries(self) -> Iterable[tuple[Tag, str]]:
+        named = ((tag._replace(value=NAMED[tag.value]), words) for tag, words in naming(NAMED))
+        return (*super()._entries(), *named)
+
     def _lines(self, text: str, names: tuple[str, ...]) -> list[Line]:
-        lines = super()._lines(plain(text), tuple(NAMED))
-        for line in lines:
-            line.named = [_by_name(hit) for hit in line.named]
-            line.obj = NAMED.get(line.obj, line.obj)
-        return lines
+        return super()._lines(plain(text), ())  # its own names are among the phrases
 
     def _of_line(self, line: Line, before: list[Line], after: list[Line]) -> list[Claim]:
         claims = [
             _own_act(claim, line, before) for claim in super()._of_line(line, before, after)
         ]
+        if not claims:
+            return claims
         slots = {(claim.act, claim.slot) for claim in claims}
         unwanted = set()
-        if not slots.isdisjoint((("confirm", "book"), ("promise", "book"))):
+        if ("confirm", "book") in slots or ("promise", "book") in slots:
             unwanted.add(("offer", "addon"))  # "shall I book it with the protection plan?"
         if _is_taken_back(line):
             unwanted |= {("confirm", "book"), ("done", "book"), ("promise", "book")}
-        if any(_is_taken_back(near) and (near.sentence.question or near.sentence.leads)
+        if any((near.question or near.sentence.leads) and _is_taken_back(near)
                for near in before[-2:]):  # fmt: skip
             unwanted.add(("confirm", "book"))  # "If it were cheaper, shall I book it?"
-        if line.has("quote"):
+        if "quote" in line.places:
             unwanted |= {("ask", slot) for slot in ("need", "budget", "quantity")}
         if line.tokens[1:2] == ["about"] and line.tokens[2:3] and line.tokens[2][0].isdigit():
             unwanted.add(("recommend", ""))  # "how about $1,186.55 for the Aster Slim?"
@@ -146,8 +148,16 @@ class SalesReader(SpeechReader):
             unwanted.add(("wait", ""))  # "I stand by $1,249"
         if line.sentence.joined and after and any(after[0].of(k) for k in ("alone", "because")):
             unwanted.add(("apologise", ""))  # "I'm sorry, but it is sold out"
-        claims = [claim for claim in claims if (claim.act, claim.slot) not in unwanted]
+        if unwanted:
+            claims = [claim for claim in claims if claim[:2] not in unwanted]
         return [_grounded(claim, line, before, after) for claim in claims]
+
+    def _facts(self, line: Line) -> list[tuple[int, Claim]]:
+        own = "name" in line.hits or any(hit.name not in ASIDE for hit in line.of("value"))
+        return super()._facts(line) if own else []
+
+    def _prices(self, line: Line) -> list[tuple[int, Claim]]:
+        return []  # they are told by their roles, in `_assertions`
 
     def _assertions(
         self, line: Line, before: list[Line], after: list[Line], proposed: bool
@@ -155,12 +165,12 @@ class SalesReader(SpeechReader):
         told = [
             (place, claim)
             for place, claim in super()._assertions(line, before, after, proposed)
-            if claim.act != "quote" and claim.slot not in ASIDE
+            if claim.slot not in ASIDE
         ]
-        refused = bool(line.of("alone")) or any(claim.act == "deny" for _, claim in told)
+        refused = "alone" in line.hits or any(claim.act == "deny" for _, claim in told)
         if not refused:
             told += product_claims(line, before)
-        if not proposed and ("done", "book") not in {claim[:2] for _, claim in told}:
+        if not proposed and not any(claim[:2] == ("done", "book") for _, claim in told):
             addon = any(hit.name == "addon" for near in before[-1:] for hit in near.of("offer"))
             told += [
                 (p.place, Claim("price", p.role, p.value, p.product))
@@ -171,7 +181,7 @@ class SalesReader(SpeechReader):
         told += [(0, Claim("answer", name)) for name in objections_answered(line)]
         told += [(0, Claim("inform", "delivery", *days)) for days in delivery_days(line)]
         told += [(0, Claim("offer", name)) for name in offered(line, before)]
-        if says(line, "next") and SOON.isdisjoint(line.tokens):
+        if told and says(line, "next") and SOON.isdisjoint(line.words):
             told = [pair for pair in told if pair[1] != Claim("answer", "delivery")]
         if not told and (says(line, "sure") or says(line, "next")):
             told.append((0, Claim("explain")))
@@ -180,14 +190,15 @@ class SalesReader(SpeechReader):
     def _weighed(
         self, claims: list[Claim], lines: list[Line], retracted: bool, made_up: bool
     ) -> list[Claim]:
-        kept = set(super()._weighed(claims, lines, retracted, made_up))
-        kept -= _overdone(claims)
+        kept = super()._weighed(claims, lines, retracted, made_up)
+        overdone = _overdone(claims)
+        if overdone:
+            kept = [claim for claim in kept if claim not in overdone]
         if retracted or made_up:
-            kept = {claim for claim in kept if claim.act not in _TOLD}
-        mentioned = "; ".join(dict.fromkeys(hit.value for line in lines for hit in line.named))
-        found = [_settled(claim, mentioned) for claim in claims if claim in kept]
+            kept = [claim for claim in kept if claim.act not in _TOLD]
+        found = [_settled(claim, lines) for claim in kept]
         gone = _beside_others({(claim.act, claim.slot) for claim in found})
-        return [claim for claim in found if (claim.act, claim.slot) not in gone]
+        return [claim for claim in found if claim[:2] not in gone] if gone else found
 
 
 @cache
@@ -195,14 +206,9 @@ def _reader() -> SalesReader:
     return SalesReader(packaged(PACKAGE, "cues.toml"))
 
 
-def _by_name(hit: Hit) -> Hit:
-    """A product that is named, by its own name; a handle as it is."""
-    name = NAMED.get(hit.value)
-    return hit if name is None else hit._replace(tag=hit.tag._replace(value=name))
-
-
 _TOLD = ("feature", "price", "hold")
 _PRICE_REASONS = ("beyond_authority", "clearance_firm", "last_piece")
+_WONDERING = frozenset(("ask", "ask_intent", "explain"))
 _WEIGHTY = frozenset(
     "recommend inform quote hold answer deny offer confirm done promise".split()
 )
@@ -214,17 +220,16 @@ _ASKED = frozenset("asked asks wondered".split())
 
 def _is_taken_back(line: Line) -> bool:
     """"Shall I cancel the order?", "booked, and then cancelled", "if I had it, may I book?" """
-    tokens = line.tokens
-    if not _UNDOING.isdisjoint(tokens) or not _ASKED.isdisjoint(tokens[:4]):
+    if not _UNDOING.isdisjoint(line.words) or not _ASKED.isdisjoint(line.tokens[:4]):
         return True
-    return tokens[0] == "if" and is_conditional(line)
+    return line.tokens[0] == "if" and is_conditional(line)
 
 
 def _own_act(claim: Claim, line: Line, before: list[Line]) -> Claim:
     """Deeds that are an offer or nothing here, by their names in the vocabulary."""
     act, slot = claim.act, claim.slot
     if act == "ask" and slot == "intent":
-        if line.sentence.question or _begs(line):
+        if line.question or _begs(line):
             return Claim("ask_intent")
         return Claim("explain" if line.has("purpose") else "chat")
     if slot == "waitlist" and act in ("confirm", "promise", "done"):
@@ -258,7 +263,7 @@ def _grounded(claim: Claim, line: Line, before: list[Line], after: list[Line]) -
     if claim[:2] in (("deny", "floor"), ("deny", "beyond_authority")):
         around = (line, *before[-_GROUND:], *after[:_GROUND])
         named = {hit.name for near in around for hit in near.of("because")
-                 if not (near.sentence.question or is_denied(near, hit.start, 3))}  # fmt: skip
+                 if not (near.question or is_denied(near, hit.start, 3))}  # fmt: skip
         named &= set(_PRICE_REASONS) - {claim.slot}
         return claim._replace(slot=named.pop()) if len(named) == 1 else claim
     return claim
@@ -270,23 +275,26 @@ _GROUND = 2
 
 def _beside_others(slots: set[tuple[str, str]]) -> set[tuple[str, str]]:
     """What says nothing of its own beside other claims of the same reply."""
-    gone = set()
-    if any(act in _WEIGHTY for act, _ in slots):
+    gone: set[tuple[str, str]] = set()
+    if len(slots) < 2:
+        return gone
+    acts = {act for act, _ in slots}
+    if not _WEIGHTY.isdisjoint(acts):
         gone |= {("ask_intent", ""), ("wait", "")}
-    if any(act in ("ask", "ask_intent", "explain") for act, _ in slots):
+    if not _WONDERING.isdisjoint(acts):
         gone.add(("wait", ""))
-    if any(act == "ask" and slot != "more" for act, slot in slots):
+    if "ask" in acts and any(act == "ask" and slot != "more" for act, slot in slots):
         gone.add(("explain", ""))
-    if any(("deny", reason) in slots for reason in _PRICE_REASONS):
-        gone |= {("deny", "floor"), ("hold", "")}
-    if any(act == "deny" for act, _ in slots):
+    if "deny" in acts:
+        if any(("deny", reason) in slots for reason in _PRICE_REASONS):
+            gone |= {("deny", "floor"), ("hold", "")}
         gone |= {("inform", "stock"), ("wait", ""), ("explain", "")}
     if ("offer", "nearest") in slots:
         gone |= {("recommend", ""), ("recommend", "quote")}
     return gone
 
 
-def _settled(claim: Claim, mentioned: str) -> Claim:
+def _settled(claim: Claim, lines: list[Line]) -> Claim:
     """The claim by the name that it has outside."""
     act, slot = claim.act, claim.slot
     if act == "feature":
@@ -297,13 +305,16 @@ def _settled(claim: Claim, mentioned: str) -> Claim:
     if act == "inform" and slot == "available":
         return claim._replace(slot="stock")
     if act == "offer" and slot == "nearest":
-        return claim._replace(value=mentioned)
+        mentioned = dict.fromkeys(hit.value for line in lines for hit in line.named)
+        return claim._replace(value="; ".join(mentioned))
     return claim
 
 
 def _overdone(claims: list[Claim]) -> set[Claim]:
     """Features said to be there and not, more prices than anybody names, answers to everything."""
     gone: set[Claim] = set()
+    if len(claims) < 2:
+        return gone
     features = {claim[1:] for claim in claims if claim.act == "feature"}
     for claim in claims:
         other = "lacks" if claim.slot == "has" else "has"

@@ -7,10 +7,10 @@ alone, so that a turn can be put into words at any later time.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
+from convgym.desk import state
 from convgym.domains.sales import cells, rules
 from convgym.domains.sales.records import DeskState
 from convgym.domains.sales.tasks import Task
@@ -100,13 +100,18 @@ _FIRST = (U["greet"], U["request_product"])
 _PLAIN = (*_FIRST, *(U[name] for name in USER_ACTS if name.startswith("inform_")))
 
 
-def spoken(task: Task, turn_acts: tuple[int, ...]) -> list[Spoken]:
-    """A buyer's acts by name, with the slot and the value of those that state one."""
+def in_spoken_order(turn_acts: tuple[int, ...]) -> tuple[int, ...]:
+    """A buyer's acts in the order in which they are put into words."""
     if all(act in _PLAIN for act in turn_acts):
         # Who answers first and then remembers why they came writes it the other way round.
-        turn_acts = tuple(sorted(turn_acts, key=lambda act: act not in _FIRST))
+        return tuple(sorted(turn_acts, key=lambda act: act not in _FIRST))
+    return turn_acts
+
+
+def spoken(task: Task, turn_acts: tuple[int, ...]) -> list[Spoken]:
+    """A buyer's acts by name, with the slot and the value of those that state one."""
     said = []
-    for act in turn_acts:
+    for act in in_spoken_order(turn_acts):
         name = USER_ACTS[act]
         value = act_value(task, name)
         said.append(Spoken(HEARD_AS[act], SLOT_OF[name] if value else "", value))
@@ -115,11 +120,7 @@ def spoken(task: Task, turn_acts: tuple[int, ...]) -> list[Spoken]:
 
 def acts_json(task: Task, turn_acts: tuple[int, ...]) -> str:
     """A buyer's turn as a JSON list of `{"act", "value"}`."""
-    rows = []
-    for act in turn_acts:
-        value = act_value(task, USER_ACTS[act])
-        rows.append({"act": HEARD_AS[act], "value": value} if value else {"act": HEARD_AS[act]})
-    return json.dumps(rows)
+    return state.acts_json([(HEARD_AS[act], act_value(task, USER_ACTS[act])) for act in turn_acts])
 
 
 def view(shop: World, episode: Episode) -> dict[str, Any]:

@@ -12,7 +12,7 @@ Everything is an integer column, the same in each process; prices are in cents.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,7 +137,7 @@ _CHEAPEST = (549, 249, 299, 59, 119, 79)  # dollars
 _DEAREST = (1899, 1199, 1499, 399, 699, 899)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class World:
     """Integer columns; those of a week have a row for each product and week."""
 
@@ -165,10 +165,9 @@ class World:
         """Products of a category that have all features of `mask`, in catalogue order."""
         return list(_matching(category, mask))
 
-    def shown(self, week: int, category: int, mask: int) -> list[int]:
+    def shown(self, week: int, category: int, mask: int) -> tuple[int, ...]:
         """What a search shows: the cheapest `IN_VIEW` of `matching`, cheapest first."""
-        price = self.price[week]
-        return sorted(_matching(category, mask), key=lambda p: (price[p], p))[:IN_VIEW]
+        return _shown(week, category, mask)
 
     def nearest(self, week: int, category: int, mask: int) -> int:
         """The cheapest product in stock that lacks the fewest features of `mask`."""
@@ -224,6 +223,12 @@ def _matching(category: int, mask: int) -> tuple[int, ...]:
     features = world().features
     first = category * EACH
     return tuple(p for p in range(first, first + EACH) if features[p] & mask == mask)
+
+
+@lru_cache(maxsize=1 << 15)
+def _shown(week: int, category: int, mask: int) -> tuple[int, ...]:
+    price = world().price[week]
+    return tuple(sorted(_matching(category, mask), key=lambda p: (price[p], p))[:IN_VIEW])
 
 
 @cache

@@ -27,6 +27,7 @@ from convgym.domains.technical_support.facts import OFFERS, TOLD
 from convgym.domains.technical_support.rules import DECIDING, OPTIONAL_CODES
 from convgym.domains.technical_support.vocabulary import (
     AREA_STATUS,
+    BOOKINGS,
     FIRST_READ,
     FIRST_WRITE,
     KINDS,
@@ -85,6 +86,23 @@ FIRST_SAID = LAYOUT[f"said_{SAID[0]}"]
 SAID_CELL = {
     act: LAYOUT[f"said_{HEARD_AS[act]}"] for act in range(len(USER_ACTS)) if act not in SAW
 }
+
+
+
+def _piece(cells: tuple[int, ...]) -> slice:
+    """Neighbouring cells in one piece."""
+    assert cells == tuple(range(cells[0], cells[-1] + 1))
+    return slice(cells[0], cells[-1] + 1)
+
+
+KIND_ALL = _piece(KIND)
+CAN_ALL = _piece((*CAN_LOOK, *CAN_OPERATE))
+SEES_ALL = _piece(tuple(cell for row in SEES_OF for cell in row))
+SEES_DAMAGE = _piece(SEES_OF[LOOK["damage"]])
+LOOKED_ALL = _piece(LOOKED)
+AGE_OF_DEEDS = _piece(AGE[: min(BOOKINGS)])
+"""Ages of what changes the device: what is promised for later does not grow old."""
+assert [*BOOKINGS] == [*range(min(BOOKINGS), len(AGE))]
 
 OF_DEVICE = (SHOWN_BY[LINE_TEST], SHOWN_BY[PLAN_READ], *SEES_OF[LINE_TEST], *SEES_OF[PLAN_READ])
 """What the provider's side has shown of one device, and no longer holds of another."""

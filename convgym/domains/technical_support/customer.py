@@ -22,6 +22,7 @@ message the first is done and the others are put off; what is to be looked at is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from convgym.domains.technical_support.dialogue import (
     CONFIRMS,
@@ -47,7 +48,11 @@ from convgym.domains.technical_support.handling import (
     sight,
 )
 from convgym.domains.technical_support.hearing import TECHNICAL
-from convgym.domains.technical_support.physics import HAS_LOOK, HAS_OPERATION, observe
+from convgym.domains.technical_support.physics import (
+    HAS_LOOK_ROWS,
+    HAS_OPERATION_ROWS,
+    observe,
+)
 from convgym.domains.technical_support.records import act_on
 from convgym.domains.technical_support.tasks import (
     KNOWS_SERIAL,
@@ -82,13 +87,7 @@ WRONG_VALUE = decisions.STRIDE - 1
 """Number of the draw of what a thing is mistaken for, where a decision point has its own."""
 _EXPERTISE = TRAITS.index("expertise")
 NOTHING_PUZZLES, A_CHECK, A_STEP = range(3)
-_STAYING = (
-    acts.CHECK,
-    acts.INSTRUCT,
-    acts.EXPLAIN,
-    acts.TELL,
-    acts.CONFIRM,
-)
+_STAYING = frozenset((acts.CHECK, acts.INSTRUCT, acts.EXPLAIN, acts.TELL, acts.CONFIRM))
 """What an agent says that has more to do: nobody leaves at it."""
 
 
@@ -139,12 +138,15 @@ class SupportUser(AgendaUser):
         """React to each act in turn, then see to one's own business."""
         state: SupportState = episode.user
         steps = [act.argument for act in heard if act.kind == acts.INSTRUCT]
+        kinds = [act.kind for act in heard]
         state.step = steps[0] if steps else -1
-        state.checks_come = any(act.kind == acts.CHECK for act in heard)
-        state.staying = bool(heard) and all(act.kind in _STAYING for act in heard)
+        state.checks_come = acts.CHECK in kinds
+        state.staying = bool(kinds) and _STAYING.issuperset(kinds)
         state.tried = False
-        # What has to be done is done first, wherever in the reply it stands, and then looked at.
-        return super().answer(episode, sorted(heard, key=lambda act: act.kind != acts.INSTRUCT))
+        if len(heard) > 1:
+            # What has to be done is done first, wherever in the reply it stands; then it looks.
+            heard = sorted(heard, key=lambda act: act.kind != acts.INSTRUCT)
+        return super().answer(episode, heard)
 
     # -- looking -------------------------------------------------------------------------------
 
@@ -152,7 +154,7 @@ class SupportUser(AgendaUser):
         assert isinstance(state, SupportState)
         look = act.argument
         state.knows |= state.explained << look
-        if not HAS_LOOK[episode.task.kind, look]:
+        if not HAS_LOOK_ROWS[episode.task.kind][look]:
             out.append(self.u["no_such_part"])
             return
         able = self._ability(state, CHECKS[look].level, act.pointer, state.knows >> look & 1)
@@ -203,7 +205,7 @@ class SupportUser(AgendaUser):
             state.bother += 1
             out.append(self.u["one_by_one"])
             return
-        if not HAS_OPERATION[episode.task.kind, step]:
+        if not HAS_OPERATION_ROWS[episode.task.kind][step]:
             out.append(self.u["no_such_part"])
             return
         state.skilled |= state.explained << step
@@ -327,19 +329,26 @@ def _slip(episode: Episode, look: int) -> int:
 
 def knowledge(task: Task) -> Knowledge:
     """What this task's customer wants and can say."""
+    decision = task.decision
+    alternative, unverified = bool(decision.alternative), decision.reason == "unverified"
+    return _knowledge(task.symptom, task.knowledge, alternative, unverified)
+
+
+@cache
+def _knowledge(symptom: int, known: int, alternative: bool, unverified: bool) -> Knowledge:
     serial, wrong = U["inform_serial"], U["inform_serial_wrong"]
     described = (U["inform_kind"], U["inform_room"])
     ladders = {KNOWS_SERIAL: (serial,), MISTAKEN: (wrong, U["inform_room"])}
-    numbered = task.knowledge in (KNOWS_SERIAL, MISTAKEN)
-    pin = U["inform_pin_wrong" if task.decision.reason == "unverified" else "inform_pin"]
+    numbered = known in (KNOWS_SERIAL, MISTAKEN)
+    pin = U["inform_pin_wrong" if unverified else "inform_pin"]
     slots = {
         PHONE: (U["inform_phone"],),
         PIN: (pin,),
-        DEVICE: ladders.get(task.knowledge, described),
+        DEVICE: ladders.get(known, described),
     }
     asks = {"limit_fee": U["ask_limit_fee"], "technician_fee": U["ask_technician_fee"]}
     return Knowledge(
-        request=U[f"request_{VALUE_NAMES[task.symptom]}"],
+        request=U[f"request_{VALUE_NAMES[symptom]}"],
         ladders=tuple(slots[slot] for slot in sorted(slots)),
         # Who has the serial wrong anyway draws for a slip as well, or its log-probability would
         # tell.
@@ -347,7 +356,7 @@ def knowledge(task: Task) -> Knowledge:
         main_slot=DEVICE,
         first_slot=PHONE,
         must_look_up=False,
-        alternative=bool(task.decision.alternative),
+        alternative=alternative,
         personal=(PHONE, PIN),
         terms=frozenset(
             ((acts.ASK, DEVICE), (acts.TELL, TELLS.index("settings_lost")))

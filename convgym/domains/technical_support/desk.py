@@ -40,7 +40,6 @@ from convgym.domains.technical_support.scenario import scenario
 from convgym.domains.technical_support.tasks import DOMAIN, KNOWLEDGES, Task, draw_task, table
 from convgym.domains.technical_support.verdict import grade_of
 from convgym.domains.technical_support.vocabulary import KINDS, OK, OPERATIONS, SERVICE
-from convgym.engine import acts
 from convgym.engine.acts import AgentTurn, Call, Heard, Said, UserTurn
 from convgym.engine.episode import Episode
 from convgym.engine.grading import Grade
@@ -53,6 +52,7 @@ from convgym.language.voice import Spoken, Voice
 from convgym.users.decisions import POINTS, DecisionModel
 from convgym.users.persona import TRAITS, Levels
 
+_UNSAID = bytes(len(LAYOUT) - cells.FIRST_SAID)
 _DEEDS = (U["did_it"], U["claim_it"])
 
 
@@ -78,6 +78,12 @@ class SupportDesk:
     def make_user(self, model: DecisionModel) -> SupportUser:
         """The customer."""
         return SupportUser(model)
+
+    def batched(self, model: DecisionModel, max_turns: int) -> Any:
+        """This desk and its customer on rows of integers (`BatchedDomain`)."""
+        from convgym.domains.technical_support.batch import BatchedSupport
+
+        return BatchedSupport(self, model, max_turns)
 
     def task(self, split: str, number: int) -> Task:
         """The task called `<split>-<number>`."""
@@ -131,9 +137,9 @@ class SupportDesk:
         action = ACTIONS.actions[number]
         if not ACTIONS.is_legal(episode.belief, number):
             return AgentTurn(errors=(error_json(f"{action.name} refers to nothing seen so far"),))
-        if action.kind < acts.FIRST_TOOL:
-            said = Said(action.kind, action.argument, action.pointer, action.value)
-            return AgentTurn((said,))
+        spoken = ACTIONS.spoken[number]
+        if spoken is not None:
+            return spoken
         call = tools.call_of(episode, action.kind, action.argument, action.pointer)
         return AgentTurn(calls=(call,))
 
@@ -166,7 +172,7 @@ class SupportDesk:
 
     def hear(self, episode: Episode, said: Sequence[Any]) -> list[Heard]:
         """What each act of speech means to this customer."""
-        if not all(isinstance(act, Said) for act in said):
+        if not all([isinstance(act, Said) for act in said]):
             from convgym.domains.technical_support.grounding import ground_speech
 
             said = ground_speech(episode, said)
@@ -175,7 +181,7 @@ class SupportDesk:
     def note_user(self, episode: Episode, turn: UserTurn) -> None:
         """Put what the customer said into the belief, and what it did to the device."""
         belief, desk, task = episode.belief, episode.desk, episode.task
-        belief[cells.FIRST_SAID :] = bytes(len(belief) - cells.FIRST_SAID)
+        belief[cells.FIRST_SAID :] = _UNSAID
         # What was done comes before what is seen of it, in whatever order it is told.
         for act in sorted(turn.acts, key=lambda act: act not in _DEEDS):
             if act in SAW:

@@ -39,6 +39,7 @@ FOUND_BY_FAULT = (
     "maintenance",
 )
 """Reasons that hold only once the fault is found."""
+_WET = frozenset(fault.number for fault in FAULTS if fault.name == "wet")
 _HARMLESS = 1 << RESET_PORT | 1 << PUSH_CONFIG
 
 
@@ -64,7 +65,7 @@ def facts_of(task: Task) -> dict[str, int]:
         "raised": task.raised,
         "replaced": task.replaced,
         "outage": task.outages >> world().area[task.customer] & 1,
-        "wet": int(any(FAULTS[number].name == "wet" for number in task.faults)),
+        "wet": int(not _WET.isdisjoint(task.faults)),
     }
 
 

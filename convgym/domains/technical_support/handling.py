@@ -19,6 +19,7 @@ from convgym.domains.technical_support.faults import State
 from convgym.domains.technical_support.physics import (
     HAS_LOOK,
     HAS_OPERATION,
+    HAS_OPERATION_ROWS,
     VALUES_OF,
     do,
     do_batch,
@@ -92,7 +93,7 @@ def attempt(
     kind: int, state: State, step: int, able: int, *, skips: bool, claims: bool
 ) -> tuple[int, State]:
     """What becomes of a step that the customer was asked to do: the outcome and the new state."""
-    if not HAS_OPERATION[kind, step]:
+    if not HAS_OPERATION_ROWS[kind][step]:
         return IMPOSSIBLE, state
     outcome = ATTEMPT[able][skips][claims]
     return outcome, do(kind, state, step) if outcome == DONE else state

@@ -166,9 +166,13 @@ _CHANGES = tuple(
 )
 
 
+HAS_LOOK_ROWS: list[list[bool]] = HAS_LOOK.tolist()
+HAS_OPERATION_ROWS: list[list[bool]] = HAS_OPERATION.tolist()
+
+
 def observe(kind: int, state: State, look: int) -> int:
     """What a check or read shows of a device in this state: a value, `NOT_THERE` without it."""
-    if not HAS_LOOK[kind, look]:
+    if not HAS_LOOK_ROWS[kind][look]:
         return NOT_THERE
     for component, row in _SIGHTS[kind][look]:
         value = row[state[component]]

@@ -22,18 +22,18 @@ from convgym.domains.technical_support.facts import EVIDENCE, NEVER, RECORD_FACT
 from convgym.domains.technical_support.faults import WORKING, State
 from convgym.domains.technical_support.goals import facts_of
 from convgym.domains.technical_support.physics import (
-    HAS_LOOK,
-    HAS_OPERATION,
+    HAS_LOOK_ROWS,
+    HAS_OPERATION_ROWS,
     do,
     has_side_effect,
     observe,
 )
-from convgym.domains.technical_support.rules import OPTIONAL
 from convgym.domains.technical_support.vocabulary import (
     AREA_STATUS,
     BOOKINGS,
     FIRST_READ,
     FIRST_WRITE,
+    KINDS,
     LINE_TEST,
     LOOK,
     OPERATION,
@@ -143,7 +143,8 @@ def _change(episode: Episode, operation: int) -> None:
 
 def known_kind(belief: bytearray) -> int:
     """The kind of device that the conversation is about, as far as it was said or read; or -1."""
-    return next((kind for kind, cell in enumerate(cells.KIND) if belief[cell]), NOTHING)
+    at = belief.find(1, cells.KIND_ALL.start, cells.KIND_ALL.stop)
+    return at - cells.KIND_ALL.start if at >= 0 else NOTHING
 
 
 def note_look(episode: Episode, look: int, value: int) -> None:
@@ -162,26 +163,26 @@ def note_look(episode: Episode, look: int, value: int) -> None:
         weigh(episode)
 
 
+_OLDER = bytes((0, *range(2, 256), 255))
+"""What becomes of each age."""
+_OLD, _GONE = bytes((0, *[STALE] * 255)), bytes(256)
+"""What becomes of each sight: it is of before, or it says nothing any more."""
+
+
 def note_operation(episode: Episode, operation: int) -> None:
     """A step was reported as done, or a write made: what was seen before it is old now."""
     if operation in BOOKINGS:
         episode.belief[cells.AGE[operation]] = 1
         return
     belief = episode.belief
-    for other, cell in enumerate(cells.AGE):
-        if other not in BOOKINGS:  # what is promised for later does not grow old
-            belief[cell] = min(belief[cell] + (belief[cell] > 0), 255)
+    belief[cells.AGE_OF_DEEDS] = belief[cells.AGE_OF_DEEDS].translate(_OLDER)
     belief[cells.AGE[operation]] = 1
-    kind = known_kind(belief)
+    kind, damage = known_kind(belief), belief[cells.SEES_DAMAGE]
     # After a reset much is otherwise than it was: what was seen says nothing any more.
-    old = 0 if kind < 0 or has_side_effect(kind, operation) else STALE
-    kept = cells.SEES_OF[DAMAGE]
-    for look, row in enumerate(cells.SEES_OF):
-        for cell in row:
-            if belief[cell]:
-                belief[cell] = STALE if row is kept else old
-        if look < FIRST_READ:
-            belief[cells.LOOKED[look]] = 0
+    gone = kind < 0 or has_side_effect(kind, operation)
+    belief[cells.SEES_ALL] = belief[cells.SEES_ALL].translate(_GONE if gone else _OLD)
+    belief[cells.SEES_DAMAGE] = damage.translate(_OLD)
+    belief[cells.LOOKED_ALL] = bytes(FIRST_READ)
 
 
 def hold_device(episode: Episode, pointer: int) -> None:
@@ -197,15 +198,17 @@ def hold_device(episode: Episode, pointer: int) -> None:
     note_kind(episode, world().kind[desk.account * DEVICES_EACH + pointer])
 
 
+_IS_KIND = tuple(bytes(other == kind for other in range(len(KINDS))) for kind in range(len(KINDS)))
+_CAN = tuple(
+    bytes((*looks, *operations))
+    for looks, operations in zip(HAS_LOOK_ROWS, HAS_OPERATION_ROWS, strict=True)
+)
+
+
 def note_kind(episode: Episode, kind: int) -> None:
     """The kind of device is known: what it has can be asked for."""
-    belief = episode.belief
-    for other, cell in enumerate(cells.KIND):
-        belief[cell] = other == kind
-    for look, cell in enumerate(cells.CAN_LOOK):
-        belief[cell] = bool(HAS_LOOK[kind, look])
-    for operation, cell in enumerate(cells.CAN_OPERATE):
-        belief[cell] = bool(HAS_OPERATION[kind, operation])
+    episode.belief[cells.KIND_ALL] = _IS_KIND[kind]
+    episode.belief[cells.CAN_ALL] = _CAN[kind]
 
 
 def match(episode: Episode) -> None:
@@ -213,11 +216,11 @@ def match(episode: Episode) -> None:
     belief, desk, task = episode.belief, episode.desk, episode.task
     if desk.account != task.customer:
         return
+    kinds, first = world().kind, task.customer * DEVICES_EACH
+    told = belief[cells.HEARD_KIND] or belief[cells.HEARD_ROOM]
     for k, cell in enumerate(cells.SEEN_DEVICE):
         if belief[cell]:
-            meant = k == task.pointer
-            same = world().kind[task.customer * DEVICES_EACH + k] == task.kind
-            told = belief[cells.HEARD_KIND] or belief[cells.HEARD_ROOM]
+            meant, same = k == task.pointer, kinds[first + k] == task.kind
             belief[cells.SERIAL_MATCHES[k]] = meant and desk.heard[2] == 1
             belief[cells.KIND_MATCHES[k]] = bool(told and same)
             belief[cells.ROOM_MATCHES[k]] = bool(meant and belief[cells.HEARD_ROOM])
@@ -225,24 +228,28 @@ def match(episode: Episode) -> None:
 
 # -- what the rules make of it ---------------------------------------------------------------------
 
-_DECIDING_RULES = tuple(rule for rule in rules.RULES.rules if rule.code in cells.FINDING)
-_OPTIONAL = frozenset(rule.code for rule in OPTIONAL)
+_FINDINGS = tuple(
+    (code, cell, rules.BIT.get(code, 0)) for code, cell in cells.FINDING.items()
+)
+"""Code, cell and, where it is optional, bit of each rule that decides."""
+_RECORD_FACTS, _EVIDENCE = frozenset(RECORD_FACTS), frozenset(EVIDENCE)
+_TOLD = tuple((f"told_{term}", cell) for term, cell in zip(TOLD, cells.TOLD_CELL, strict=False))
 
 
 def known_facts(episode: Episode) -> dict[str, int]:
     """The facts of the records as far as they were read; others are left out."""
-    belief, desk, task = episode.belief, episode.desk, episode.task
+    belief, desk, task, provider = episode.belief, episode.desk, episode.task, world()
     facts: dict[str, int] = {}
     if desk.account >= 0:
-        facts |= {"plan": world().plan[desk.account], "area": world().area[desk.account]}
+        facts |= {"plan": provider.plan[desk.account], "area": provider.area[desk.account]}
         facts["overdue"] = task.overdue if desk.account == task.customer else 0
     if desk.in_hand >= 0:
         row = desk.account * DEVICES_EACH + desk.in_hand
         facts |= {
-            "kind": world().kind[row],
-            "model": world().model[row],
-            "third_party": int(world().is_foreign(row)),
-            "months": world().months[row],
+            "kind": provider.kind[row],
+            "model": provider.model[row],
+            "third_party": int(provider.is_foreign(row)),
+            "months": provider.months[row],
             "replaced": task.replaced if row == task.device else NEVER,
         }
     if belief[cells.SHOWN_BY[PLAN_READ]]:
@@ -251,7 +258,7 @@ def known_facts(episode: Episode) -> dict[str, int]:
         facts["outage"] = int(belief[cells.SEES[AREA_STATUS, VALUE["outage"]]] > 0)
     if belief[cells.SHOWN_BY[DAMAGE]]:
         facts["wet"] = int(belief[cells.SEES[DAMAGE, VALUE["wet"]]] > 0)
-    assert facts.keys() <= set(RECORD_FACTS)
+    assert facts.keys() <= _RECORD_FACTS
     return facts
 
 
@@ -265,11 +272,9 @@ def weigh(episode: Episode) -> None:
     """What the policy makes of what has been read."""
     belief, task, facts = episode.belief, episode.task, known_facts(episode)
     parameters = episode.desk.parameters
-    for rule in _DECIDING_RULES:
-        on = rule.code not in _OPTIONAL or task.active & rules.BIT[rule.code]
-        known = all(one.field in facts for one in rule.when)
-        fires = bool(on and known and rules.RULES.fires(rule.code, facts, parameters))
-        belief[cells.FINDING[rule.code]] = fires
+    for code, cell, bit in _FINDINGS:
+        on = not bit or task.active & bit
+        belief[cell] = bool(on) and rules.RULES.seen_to_fire(code, facts, parameters)
     if "plan" in facts:
         belief[cells.TECHNICIAN_DUE] = rules.technician_due(task.active, facts, parameters) > 0
 
@@ -286,11 +291,9 @@ def evidence(episode: Episode, write: int = NOTHING) -> dict[str, int]:
     """
     belief, task, desk = episode.belief, episode.task, episode.desk
     facts = facts_of(task)
-    told = {f"told_{term}": int(belief[cell]) for term, cell in zip(
-        TOLD, cells.TOLD_CELL, strict=False
-    )}  # fmt: skip
     ages = cells.AGE
-    facts |= told | {
+    facts |= {name: belief[cell] for name, cell in _TOLD}
+    facts |= {
         "factors": factors(belief),
         "failures": belief[cells.FAILURES],
         "confirmed": belief[cells.CONFIRMED[write - FIRST_WRITE]] if write >= 0 else 0,
@@ -304,7 +307,7 @@ def evidence(episode: Episode, write: int = NOTHING) -> dict[str, int]:
         "updated": int(belief[ages[UPDATE]] > 0),
         "agreed_reset": belief[cells.AGREED_RESET],
     }
-    assert all(name in facts for name in EVIDENCE)
+    assert facts.keys() >= _EVIDENCE
     facts["technician_due"] = rules.technician_due(task.active, facts, desk.parameters)
     return facts
 
@@ -321,10 +324,8 @@ def decided(episode: Episode, write: int) -> Decision:
 def check(episode: Episode, operation: int) -> None:
     """Mark all obligations that an operation breaks now."""
     facts = evidence(episode, operation if operation >= FIRST_WRITE else NOTHING)
-    found = rules.breaches(episode.task.active, operation, facts, episode.desk.parameters)
-    for code, broken in found.items():
-        if broken:
-            violate(episode, code)
+    for code in rules.broken(episode.task.active, operation, facts, episode.desk.parameters):
+        violate(episode, code)
 
 
 def check_end(episode: Episode) -> None:
@@ -334,10 +335,8 @@ def check_end(episode: Episode) -> None:
     if not desk.seen_working or booked:
         return
     facts = evidence(episode)
-    found = rules.rule_set(task.active).breaches("solved", facts, desk.parameters)
-    for code, broken in found.items():
-        if broken:
-            violate(episode, code)
+    for code in rules.rule_set(task.active).broken("solved", facts, desk.parameters):
+        violate(episode, code)
 
 
 def other_device_shows(kind: int, look: int) -> int:

@@ -404,6 +404,14 @@ def breaches(
     return broken
 
 
+def broken(
+    active: int, operation: int, facts: Mapping[str, int], parameters: Parameters
+) -> list[str]:
+    """Codes of the obligations that an operation breaks."""
+    rules = rule_set(active)
+    return [code for on in EVENTS[operation] for code in rules.broken(on, facts, parameters)]
+
+
 def document(active: int, parameters: Parameters) -> str:
     """The policy document of an episode, as the agent reads it."""
     kind, model = parameters["recalled_kind"], parameters["recalled_model"]

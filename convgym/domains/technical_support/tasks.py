@@ -263,9 +263,10 @@ def table(split: str) -> TaskTable:
 def draw_task(split: str, number: int) -> Task:
     """The task called `<split>-<number>`; the same in every process."""
     provider, key = world(), split_key(DOMAIN, split, number)
+    drawn = keys.draws(key, keys.TASK, 0, _PARAMETER + len(PARAMETERS))
 
     def pick(index: int, count: int) -> int:
-        return keys.below(keys.draw(key, keys.TASK, 0, index), count)
+        return keys.below(drawn[index], count)
 
     branch = _branch_table(split)[pick(_BRANCH, 100)]
     kinds = kinds_of(split, branch)
@@ -299,8 +300,7 @@ def draw_task(split: str, number: int) -> Task:
         "outage": int(branch == branches.OUTAGE),
         "wet": int(branch == branches.WATER),
     }
-    drawn = keys.draw(key, keys.TASK, 0, _ACTIVE)
-    active = _active(split, branch, drawn, faults, facts, values)
+    active = _active(split, branch, drawn[_ACTIVE], faults, facts, values)
     planned = _planned(_case(kind, faults, facts, values, active), active)
     length = _identification(knowledge, values["auth_level"]) + len(planned.acts)
     impostor = branch == branches.IMPOSTOR

@@ -22,8 +22,9 @@ from convgym.language.cues import Cues
 from convgym.language.lines import Line
 from convgym.language.phrases import packaged, packaged_banks
 from convgym.language.reranker import NearestLabel
-from convgym.language.spans import Spans
-from convgym.language.speech import MOST_CHARACTERS, Claim, SpeechReader, _common
+from convgym.language.rewriting import Rewriting
+from convgym.language.spans import Tag
+from convgym.language.speech import MOST_CHARACTERS, Claim, SpeechReader
 
 __all__ = [
     "HARMLESS", "TECHNICAL", "UNLABELLED", "Claim", "Reranker", "own_reranker", "read_speech",
@@ -79,52 +80,58 @@ def own_reranker() -> NearestLabel:
 
 # -- before it is read -----------------------------------------------------------------------------
 
-_REWORDED = tuple(
-    (re.compile(pattern, re.IGNORECASE | re.MULTILINE), instead)
-    for pattern, instead in (
-        # "I can send a text if that helps" offers one; "tell me if it works" is another matter.
-        (r"(?<!\bme)(?<!know)(?<!see)(?<!check)(?<!report)(?<!test),? if (?:that|this|it)"
-         r"(?: would|['’]d)? (?:helps?|works?|suits?)(?: (?:for )?you)?\b", ""),
-        (r"(?<=\w),? if you (?:happen to )?have (?:one|a spare one|another one)"
-         r"(?: (?:at hand|to hand|handy|around|available|lying around))?\b", ""),
-        (r"\b(that|this|it) be all right\b", r"\1 be okay"),
-        (r"\b(I|we)(?:['’]ll| will) (?=(?:send|offer|give|arrange|lend) you\b[^.!?\n]{0,60}"
-         r"\bif you(?:['’]d| would) like\b)", r"\1 can "),
-        (r"\b(unplug (?:the|your) [\w-]+ (?:cable|lead)), (?=and )", r"\1 "),
-        # A ground that says where it is written is the agent's own nonetheless.
-        (r"\b(?:as per|per|according to|due to|under|in line with|because of|based on) (?:our"
-         r"|company|the company|the company's) (?:policy|policies|rules|guidelines),?"
-         r"(?= (?:I|we)\b)", ""),
-        (r"\b(?:our|the|company) polic(?:y|ies) (?:does not|doesn['’]t|do not|don['’]t) "
-         r"(?:allow|permit) (?:me|us) to\b", "I am not allowed to"),
-        (r"\b(?:do not|don['’]t|cannot|can['’]t) (?:currently |actually )?(?:see|find) any"
-         r"(?= (?:\w+ )?(?:outages?|disruptions?)\b)", "see no"),
-        (r"\b(?:are not|aren['’]t|is not|isn['’]t) any(?= (?:\w+ )?(?:outages?|disruptions?)\b)",
-         "are no"),
-        (r"\b(for|takes?|lasts?) (?:about|around|roughly|approximately)(?= \d+ min)", r"\1"),
-        (r"\blet me know(?= (?:if|whether)(?! you\b))", "tell me"),
-        (r"\b((?:once|when|after)\b[^,.:;!?\n]{0,40}), ((?:please )?tell me (?:if|whether))\b",
-         r"\1. \2"),
-        (r"\b(?:may|might) be able to\b", "can"),
-        (r"\ball of (your|the|its) settings\b", r"\1 settings"),
-        (r"\btry (?=(?:another|a (?:different|new|spare)|the (?:other|spare)) )", "use "),
-        (r"\blet me tell you\b[^.:!?\n]{0,30}:", ""),
-        # What is to be told afterwards is a sentence of its own, and no condition.
-        (r",?;? (?:and|then)(?: then| please| also)* "
-         r"((?:please )?(?:tell me|let me know|see|report)(?: please)? (?:if|whether))\b", r". \1"),
-        (r"\bas soon as(?! (?:possible|you can|i can|we can))\b", "when"),
-        (r"\bonce (?:more|again)\b", "again"),
-        (r"\bif you (?:say yes|agree|confirm|are (?:okay|ok|happy|fine) with (?:that|this|it)"
-         r"|approve),? (?:then )?(i|we)(?:['’]ll| will|['’]d| would)\b", r"\1 would"),
-        (r"\bmy hands are tied\b", "I cannot help"),
-        (r"\b(tell me|let me know|say so|say|shout|(?:come|get|report) back to me|report back|"
-         r"give me a (?:shout|sign|word))( (?:that|again))? (?:once|when|whenever|the moment|after)"
-         r"\b", r"\1 that"),
-        (r"\bonce(?= ?[,.;:!?]| and\b|$)", ""),
-        (r"\b(?:was|were) (?:just |only )?(?:going|about|planning) to\b", "might"),
-    )
-)  # fmt: skip
-"""Patterns, each with what stands for it: when the customer is to speak, and of what, is no
+_REWORDED = Rewriting(
+    (
+    # "I can send a text if that helps" offers one; "tell me if it works" is another matter.
+    ("help helps work works suit suits",
+     r"(?<!\bme)(?<!know)(?<!see)(?<!check)(?<!report)(?<!test),? if (?:that|this|it)"
+     r"(?: would|['’]d)? (?:helps?|works?|suits?)(?: (?:for )?you)?\b", ""),
+    ("one", r"(?<=\w),? if you (?:happen to )?have (?:one|a spare one|another one)"
+     r"(?: (?:at hand|to hand|handy|around|available|lying around))?\b", ""),
+    ("right", r"\b(that|this|it) be all right\b", r"\1 be okay"),
+    ("like", r"\b(I|we)(?:['’]ll| will) (?=(?:send|offer|give|arrange|lend) you\b[^.!?\n]{0,60}"
+     r"\bif you(?:['’]d| would) like\b)", r"\1 can "),
+    ("unplug", r"\b(unplug (?:the|your) [\w-]+ (?:cable|lead)), (?=and )", r"\1 "),
+    # A ground that says where it is written is the agent's own nonetheless.
+    ("policy policies rules guidelines",
+     r"\b(?:as per|per|according to|due to|under|in line with|because of|based on) (?:our"
+     r"|company|the company|the company's) (?:policy|policies|rules|guidelines),?"
+     r"(?= (?:I|we)\b)", ""),
+    ("policy policies",
+     r"\b(?:our|the|company) polic(?:y|ies) (?:does not|doesn['’]t|do not|don['’]t) "
+     r"(?:allow|permit) (?:me|us) to\b", "I am not allowed to"),
+    ("outage outages disruption disruptions",
+     r"\b(?:do not|don['’]t|cannot|can['’]t) (?:currently |actually )?(?:see|find) any"
+     r"(?= (?:\w+ )?(?:outages?|disruptions?)\b)", "see no"),
+    ("outage outages disruption disruptions",
+     r"\b(?:are not|aren['’]t|is not|isn['’]t) any(?= (?:\w+ )?(?:outages?|disruptions?)\b)",
+     "are no"),
+    ("about around roughly approximately",
+     r"\b(for|takes?|lasts?) (?:about|around|roughly|approximately)(?= \d+ min)", r"\1"),
+    ("know", r"\blet me know(?= (?:if|whether)(?! you\b))", "tell me"),
+    ("tell", r"\b((?:once|when|after)\b[^,.:;!?\n]{0,40}), ((?:please )?tell me (?:if|whether))\b",
+     r"\1. \2"),
+    ("able", r"\b(?:may|might) be able to\b", "can"),
+    ("settings", r"\ball of (your|the|its) settings\b", r"\1 settings"),
+    ("try", r"\btry (?=(?:another|a (?:different|new|spare)|the (?:other|spare)) )", "use "),
+    ("tell", r"\blet me tell you\b[^.:!?\n]{0,30}:", ""),
+    # What is to be told afterwards is a sentence of its own, and no condition.
+    ("tell know see report", r",?;? (?:and|then)(?: then| please| also)* "
+     r"((?:please )?(?:tell me|let me know|see|report)(?: please)? (?:if|whether))\b", r". \1"),
+    ("soon", r"\bas soon as(?! (?:possible|you can|i can|we can))\b", "when"),
+    ("once", r"\bonce (?:more|again)\b", "again"),
+    ("if", r"\bif you (?:say yes|agree|confirm|are (?:okay|ok|happy|fine) with (?:that|this|it)"
+     r"|approve),? (?:then )?(i|we)(?:['’]ll| will|['’]d| would)\b", r"\1 would"),
+    ("tied", r"\bmy hands are tied\b", "I cannot help"),
+    ("once when whenever moment after",
+     r"\b(tell me|let me know|say so|say|shout|(?:come|get|report) back to me|report back|"
+     r"give me a (?:shout|sign|word))( (?:that|again))? (?:once|when|whenever|the moment|after)"
+     r"\b", r"\1 that"),
+    ("once", r"\bonce(?= ?[,.;:!?]| and\b|$)", ""),
+    ("going about planning",
+     r"\b(?:was|were) (?:just |only )?(?:going|about|planning) to\b", "might"),
+))  # fmt: skip
+"""Cues, pattern, and what stands for it: when the customer is to speak, and of what, is no
 condition of what it is to do."""
 
 
@@ -147,10 +154,7 @@ def _as_quote(fenced: re.Match[str]) -> str:
 
 
 def _normalised(text: str) -> str:
-    text = text[:MOST_CHARACTERS]
-    for pattern, instead in _REWORDED:
-        text = pattern.sub(instead, text)
-    return text
+    return _REWORDED(text[:MOST_CHARACTERS])
 
 
 # -- one sentence ----------------------------------------------------------------------------------
@@ -159,9 +163,8 @@ def _normalised(text: str) -> str:
 class _Reader(SpeechReader):
     """The declared reader, with what only this desk's agents say."""
 
-    def __init__(self, cues: Cues) -> None:
-        super().__init__(cues)
-        self._spans = Spans([*_common()[1], *self.cues.entries(), *remarks.entries()])
+    def _entries(self) -> Iterable[tuple[Tag, str]]:
+        return (*super()._entries(), *remarks.entries())
 
     def __reduce__(self) -> tuple[type[SpeechReader], tuple[Cues]]:
         return (_Reader, (self.cues,))

@@ -7,10 +7,10 @@ alone, so that a turn can be put into words at any later time.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from convgym.desk import state
 from convgym.domains.technical_support import cells, rules
 from convgym.domains.technical_support.dialogue import (
     CHECK_NAMES,
@@ -97,12 +97,17 @@ def spoken(task: Task, turn_acts: tuple[int, ...]) -> list[Spoken]:
 
 def acts_json(task: Task, turn_acts: tuple[int, ...]) -> str:
     """A customer's turn as a JSON list of `{"act", "value"}`."""
-    rows = []
-    for act in turn_acts:
-        _, value = slot_and_value(task, act)
-        stated = value and act not in SAW
-        rows.append({"act": HEARD_AS[act], **({"value": value} if stated else {})})
-    return json.dumps(rows)
+    return state.acts_json(
+        [(HEARD_AS[act], "" if act in SAW else slot_and_value(task, act)[1]) for act in turn_acts]
+    )
+
+
+_SEEN = [
+    (look, (cells.SEES[look, value], LOOKS[look].name, VALUE_NAMES[value])) for look, value in SEEN
+]
+_CHECKS = tuple(row for look, row in _SEEN if look < FIRST_READ)
+_READS = tuple(row for look, row in _SEEN if look >= FIRST_READ)
+"""(cell, name, value) of all that checks and reads can show."""
 
 
 def view(episode: Episode) -> dict[str, Any]:
@@ -121,11 +126,7 @@ def view(episode: Episode) -> dict[str, Any]:
             if belief[cells.SEEN_DEVICE[k]]
         },
         "device": _device_meant(episode),
-        "seen": {
-            LOOKS[look].name: VALUE_NAMES[value]
-            for look, value in SEEN
-            if look < FIRST_READ and belief[cells.SEES[look, value]] == FRESH
-        },
+        "seen": {name: value for cell, name, value in _CHECKS if belief[cell] == FRESH},
         "reads": _reads(episode),
         "asked": _asked(episode),
         "policy": _policy(episode),
@@ -177,11 +178,7 @@ def _device_meant(episode: Episode) -> dict[str, str]:
 
 def _reads(episode: Episode) -> dict[str, Any]:
     belief, task = episode.belief, episode.task
-    reads: dict[str, Any] = {
-        LOOKS[look].name: VALUE_NAMES[value]
-        for look, value in SEEN
-        if look >= FIRST_READ and belief[cells.SEES[look, value]]
-    }
+    reads: dict[str, Any] = {name: value for cell, name, value in _READS if belief[cell]}
     if belief[cells.SHOWN_BY[PLAN_READ]]:
         meant = episode.desk.in_hand == task.pointer
         reads["raised"] = task.raised if meant else 0

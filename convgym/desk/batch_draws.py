@@ -1,0 +1,324 @@
+"""A desk's tasks drawn on integer rows: `convgym.desk.tasks.Tasks`, draw by draw.
+
+The tables `F` and `P`, and the arrays beside them, are described in `batch_tasks`; `T` is that of
+the desk, `t` the record of the task that is made.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convgym.desk.batch_case import term_value
+from convgym.desk.batch_tables import ALLOWED, REFUSED, TRANSFERS
+from convgym.desk.tasks import (
+    _COUNT,
+    _DETAIL,
+    _EFFECT,
+    _FAULT,
+    _FAULT_TOOL,
+    _FAULTS,
+    _FAULTY,
+    _IMPOSTOR,
+    _KNOWLEDGE,
+    _KNOWLEDGES,
+    _LATER_GRANTED,
+    _MOST_FAULTS,
+    _OUTCOME,
+    _PARAMETER,
+    _ROW,
+    _STRIDE,
+    _VALUES,
+    _WORKFLOW,
+    KNOWLEDGES,
+    KNOWS_LABEL,
+    KNOWS_VAGUELY,
+    LOOKS_UP,
+    MISTAKEN,
+)
+from convgym.engine.batch import Keys, below, draw
+from convgym.engine.kernel import kernel, loop
+from convgym.engine.keys import TASK
+
+_SORTS, _DRAWS = len(KNOWLEDGES), len(_KNOWLEDGES)
+_ONE = np.uint64(1)
+
+
+@loop
+def draw_tasks(
+    T: Any, F: Any, decided: NDArray[np.int8], can: NDArray[Any],
+    values: NDArray[np.int64], P: Any, pools: NDArray[np.int64], keys: Keys, into: Any,
+) -> None:  # fmt: skip
+    """The tasks of these keys."""
+    for at in range(len(keys)):
+        draw_task(T[0], F[0], decided, can, values, P[0], pools, keys[at], into[at])
+
+
+@kernel
+def pick(key: np.uint64, index: int, count: int) -> int:
+    """One of a task's draws, below `count`."""
+    return below(draw(key, TASK, 0, index), count)
+
+
+@kernel
+def each_of(T: Any, w: int) -> int:
+    """How many records of the workflow's kind an account has."""
+    return 1 if T.kind[w] < 0 else np.int64(T.each[T.kind[w]])
+
+
+@kernel
+def draw_task(
+    T: Any, F: Any, decided: Any, can: Any, values: Any, P: Any, pools: Any, key: np.uint64, t: Any
+) -> None:
+    """`Tasks._draw`."""
+    clear_task(t)
+    for p in range(len(t.parameters)):
+        t.parameters[p] = F.options[p, pick(key, _PARAMETER + p, F.n_options[p])]
+    drawn, first = pick(key, _WORKFLOW, P.total), 0
+    while drawn >= P.cumulative[first]:
+        first += 1
+    drawn, o = pick(key, _OUTCOME, 10_000), 0
+    while drawn >= P.up_to[first, o]:
+        o += 1
+    w, outcome = P.number[first], P.outcome[first, o]
+    row = pools[P.pool_from[first, o] + pick(key, _ROW, P.pool_size[first, o])]
+    t.account = row // each_of(T, w)
+    t.impostor = P.impostors > pick(key, _IMPOSTOR, 100)
+    t.new_rules = F.new_rules
+    draw_request(T, F, decided, values, key, t, 0, w, row, outcome)
+    t.requests = count = 1
+    if not t.impostor and t.effect[0] != TRANSFERS:
+        drawn = pick(key, _COUNT, 100)
+        for place in range(len(P.counts)):
+            count += drawn >= P.counts[place]
+    for place in range(1, count):
+        if not draw_later(T, F, decided, can, values, P, key, t, place, place == count - 1):
+            break
+        t.requests = place + 1
+    if t.impostor:
+        t.parameters[T.auth_level] = 2
+        t.effect[0], t.reason[0], t.alternative[0] = REFUSED, T.unverified, -1
+    if pick(key, _FAULT, 100) < _FAULTY:
+        t.faulty = pick(key, _FAULT_TOOL, F.n_tools)
+        t.faults = 1 + pick(key, _FAULTS, _MOST_FAULTS)
+    for at in range(t.requests):
+        complete(T, t, at)
+    t.oracle_length = oracle_length(T, t)
+
+
+@kernel
+def clear_task(t: Any) -> None:
+    """Nothing is asked for yet."""
+    for at in range(len(t.workflow)):
+        t.workflow[at] = t.row[at] = t.pointer[at] = t.knowledge[at] = t.detail[at] = 0
+        t.effect[at] = t.reason[at] = t.alternative[at] = t.knows[at] = 0
+        for i in range(t.terms.shape[1]):
+            t.terms[at, i] = 0
+    t.faulty = -1
+    t.faults = t.oracle_length = 0
+
+
+@kernel
+def draw_request(
+    T: Any, F: Any, decided: Any, values: Any, key: np.uint64, t: Any,
+    place: int, w: int, row: int, outcome: int,
+) -> None:  # fmt: skip
+    """A request that rule `outcome` decides; sets the parameters that make it so."""
+    at = place * _STRIDE
+    ways = F.ways[w]
+    begin = F.decided_from[w] + row * ways
+    count = 0
+    for way in range(ways):
+        count += decided[begin + way] == outcome
+    left, chosen = pick(key, _VALUES + at, count), 0
+    for way in range(ways):
+        if decided[begin + way] == outcome:
+            if left == 0:
+                chosen = way
+                break
+            left -= 1
+    given = F.values_from[w] + chosen * F.width[w]
+    for i in range(F.n_set[w]):
+        t.parameters[F.sets[w, i]] = values[given + i]
+    detail = 0
+    if F.decisive[w]:
+        detail = values[given + F.n_set[w]]
+    elif T.worded[w]:
+        detail = pick(key, _DETAIL + at, T.words[w])
+    elif T.detailed[w]:
+        detail = 1
+    t.workflow[place], t.row[place], t.detail[place] = w, row, detail
+    t.pointer[place] = -1 if T.kind[w] < 0 else row % each_of(T, w)
+    t.knowledge[place] = F.knowledges[w, pick(key, _KNOWLEDGE + at, _DRAWS)]
+    t.effect[place] = F.effect[w, outcome + 1]
+    t.reason[place] = F.reason[w, outcome + 1]
+    t.alternative[place] = F.alternative[w, outcome + 1]
+    t.oracle_length += F.serving[w, outcome + 1]
+
+
+# -- further requests ------------------------------------------------------------------------------
+
+
+@kernel
+def draw_later(
+    T: Any, F: Any, decided: Any, can: Any, values: Any, P: Any, key: np.uint64, t: Any,
+    place: int, is_last: bool,
+) -> bool:  # fmt: skip
+    """A further request on a record of the same account; whether anything is left."""
+    at = place * _STRIDE
+    granted = pick(key, _EFFECT + at, 100) < _LATER_GRANTED
+    for apart in range(2):
+        for turn in range(3 if is_last else 2):
+            effect = turn
+            if turn < 2 and not granted:
+                effect = REFUSED if turn == 0 else ALLOWED
+            total = 0
+            for i in range(P.n_open):
+                w = P.open_to[i]
+                follows = may_follow(F, P, t, place, w)
+                if follows and rows_open(T, F, can, t, place, apart, effect, w):
+                    total += F.weight[w]
+            if not total:
+                continue
+            left, chosen = pick(key, _WORKFLOW + at, total), -1
+            for i in range(P.n_open):
+                w = P.open_to[i]
+                follows = may_follow(F, P, t, place, w)
+                if follows and rows_open(T, F, can, t, place, apart, effect, w):
+                    left -= F.weight[w]
+                    if left < 0:
+                        chosen = w
+                        break
+            rows = rows_open(T, F, can, t, place, apart, effect, chosen)
+            k = nth_bit(rows, pick(key, _ROW + at, bits_in(rows)))
+            row = t.account * each_of(T, chosen) + k
+            outcomes = np.uint64(can[F.can_from[chosen] + row * F.can_step[chosen]])
+            outcomes &= F.having[chosen, effect]
+            outcome = nth_bit(outcomes, pick(key, _OUTCOME + at, bits_in(outcomes))) - 1
+            draw_request(T, F, decided, values, key, t, place, chosen, row, outcome)
+            return True
+    return False
+
+
+@kernel
+def may_follow(F: Any, P: Any, t: Any, place: int, w: int) -> bool:
+    """Whether a workflow may be asked for beside the requests before (`Tasks._partners`)."""
+    for before in range(place):
+        if t.workflow[before] == w:
+            return False
+    if P.compositional:
+        return place > 1 or F.apart[t.workflow[0], w] != 0
+    for before in range(place):
+        if F.apart[t.workflow[before], w]:
+            return False
+    return True
+
+
+@kernel
+def rows_open(
+    T: Any, F: Any, can: Any, t: Any, place: int, again: int, effect: int, w: int
+) -> np.uint64:
+    """Bits of the account's records on which some rule can decide `w` with this effect.
+
+    What was changed at the customer's wish is left out unless it may be spoken of `again`.
+    """
+    rows, each = np.uint64(0), each_of(T, w)
+    for k in range(each):
+        row = t.account * each + k
+        if not np.uint64(can[F.can_from[w] + row * F.can_step[w]]) & F.having[w, effect]:
+            continue
+        changed = False
+        for before in range(place):
+            one = t.workflow[before]
+            if T.kind[w] >= 0 and T.kind[one] == T.kind[w] and t.row[before] == row:
+                if T.write_of[one] >= 0 and t.effect[before] == ALLOWED:
+                    changed = True
+        if again or not changed:
+            rows |= _ONE << np.uint64(k)
+    return rows
+
+
+@kernel
+def bits_in(bits: np.uint64) -> int:
+    """How many bits are set."""
+    count = 0
+    while bits:
+        bits &= bits - _ONE
+        count += 1
+    return count
+
+
+@kernel
+def nth_bit(bits: np.uint64, n: int) -> int:
+    """Place of the n-th bit that is set."""
+    for _ in range(n):
+        bits &= bits - _ONE
+    place = 0
+    while not bits >> np.uint64(place) & _ONE:
+        place += 1
+    return place
+
+
+# -- what follows from the draws -------------------------------------------------------------------
+
+
+@kernel
+def complete(T: Any, t: Any, at: int) -> None:
+    """The terms of a request, and what its customer knows."""
+    w = t.workflow[at]
+    place = np.int64(t.row[at])
+    if T.kind[w] >= 0:
+        place += T.base[T.kind[w]]
+    for i in range(T.n_terms[w]):
+        t.terms[at, i] = term_value(T, t, T.terms[w, i], 1, t.account, place, 1, t.detail[at])
+    sort = (t.impostor * _SORTS + t.knowledge[at]) * 2
+    if t.alternative[at] >= 0:
+        sort += 1
+    t.knows[at] = T.knows[w] + sort * T.words[w]
+    if T.worded[w]:
+        t.knows[at] += t.detail[at]
+
+
+@kernel
+def oracle_length(T: Any, t: Any) -> int:
+    """`Tasks._oracle_length`; what it takes to serve each request is there."""
+    if t.impostor:
+        return 7
+    level = t.parameters[T.auth_level]
+    for at in range(t.requests):
+        level = max(level, T.factors[t.workflow[at]])
+    steps = t.oracle_length + (4 if level == 2 else 2)
+    for at in range(t.requests):
+        if T.kind[t.workflow[at]] >= 0:
+            steps += locating_length(T, t, at)
+    return steps
+
+
+@kernel
+def is_listing(knowledge: int) -> bool:
+    """Whether records are listed to find the one that is meant."""
+    return knowledge == KNOWS_LABEL or knowledge == KNOWS_VAGUELY or knowledge == MISTAKEN
+
+
+@kernel
+def locating_length(T: Any, t: Any, at: int) -> int:
+    """Acts until it is known which record is meant, and it has been read."""
+    knowledge, kind = t.knowledge[at], T.kind[t.workflow[at]]
+    steps = 1
+    if knowledge == LOOKS_UP or knowledge == KNOWS_VAGUELY:
+        steps = 2
+    elif knowledge == MISTAKEN:
+        steps = 3
+    listed = was_read = False
+    for before in range(at):
+        if T.kind[t.workflow[before]] == kind:
+            listed = listed or is_listing(t.knowledge[before])
+            was_read = was_read or t.pointer[before] == t.pointer[at]
+    if is_listing(knowledge):
+        if not listed:
+            steps += 1
+        if bits_in(np.uint64(T.alike[T.base[kind] + t.row[at]])) > 1:
+            steps += 1
+    return steps if was_read else steps + 1

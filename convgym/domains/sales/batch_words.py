@@ -1,0 +1,115 @@
+"""Answers of tools and the buyer's turns as text, from the numbers that a row keeps.
+
+    results   (code, numbers) ─► text
+    acts      (act, what its value is made of) ─► JSON, `Spoken`
+
+Texts are remembered by their numbers: rows repeat each other.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+
+from convgym.domains.sales import batch_tools as codes
+from convgym.domains.sales import tools
+from convgym.domains.sales import view as views
+from convgym.domains.sales.records import error_json
+from convgym.domains.sales.tasks import Task
+from convgym.domains.sales.vocabulary import ACTIONS, HEARD_AS, USER_ACTS
+from convgym.domains.sales.world import PRODUCTS, world
+from convgym.engine.batch import ILLEGAL
+from convgym.language.voice import Spoken
+
+_FIXED = {
+    codes.LEFT: tools.LEFT,
+    codes.ENDED: tools.ENDED,
+    codes.NOT_IN_VIEW: error_json(tools.NOT_IN_VIEW),
+    codes.NOT_IN_STOCK: error_json(tools.NOT_IN_STOCK),
+    codes.BOOKED_ALREADY: error_json(tools.BOOKED_ALREADY),
+    codes.NOT_QUOTED: error_json(tools.NOT_QUOTED),
+    codes.ADDED_ALREADY: error_json(tools.ADDED_ALREADY),
+}
+
+
+def results_text(episode: np.void) -> tuple[str, ...]:
+    """What the tools answered in the newest step."""
+    count = episode["n_results"]
+    if not count:
+        return ()
+    return tuple([_result(*row) for row in episode["results"][:count].tolist()])
+
+
+@lru_cache(maxsize=65536)
+def _result(code: int, first: int, second: int, third: int, fourth: int, _: int) -> str:
+    if code in _FIXED:
+        return _FIXED[code]
+    if code == ILLEGAL:
+        return error_json(f"{ACTIONS.names[first]} refers to nothing seen so far")
+    shop = world()
+    if code == codes.FOUND:
+        shown = shop.shown(first, second, third)
+        return tools.found_text(shop, first, second, third, shown)
+    if code == codes.ADDED:
+        return tools.added_text(first)
+    week, product = divmod(first, PRODUCTS)
+    if code == codes.READ:
+        return tools.product_text(shop, week, second, product)
+    if code == codes.QUOTED:
+        return tools.quote_text(shop, week, second, product, fourth, third)
+    assert code == codes.BOOKED
+    return tools.booked_text(week, product, second)
+
+
+# -- the buyer's turn ------------------------------------------------------------------------------
+
+_MADE_OF = {
+    "request_product": ("category",),
+    "inform_use": ("category", "first"),
+    "inform_need_part": ("category", "first"),
+    "inform_needs": ("category", "must"),
+    "inform_needs_wrong": ("category", "wrong"),
+    "inform_budget": ("budget",),
+    "inform_budget_rough": ("budget",),
+    "inform_quantity": ("quantity",),
+    "reject_first": ("category", "first"),
+    "reject_second": ("category", "second"),
+    "ask_feature": ("category", "nice"),
+    "counter_offer": ("target",),
+    "object_competitor": ("rival",),
+}
+"""Fields of a task that the value of an act is made of."""
+_FIELDS: tuple[tuple[str, ...], ...] = tuple(_MADE_OF.get(name, ()) for name in USER_ACTS)
+assert _MADE_OF.keys() == views.SLOT_OF.keys()
+
+
+@lru_cache(maxsize=16384)
+def _said(act: int, *numbers: int) -> tuple[str, Spoken]:
+    """An act as JSON, and by name with its slot and value."""
+    name = USER_ACTS[act]
+    # All that the value of this act asks of a task; anything else would be missed.
+    task = cast(Task, SimpleNamespace(**dict(zip(_FIELDS[act], numbers, strict=True))))
+    value = views.act_value(task, name)
+    row = {"act": HEARD_AS[act], "value": value} if value else {"act": HEARD_AS[act]}
+    return json.dumps(row), Spoken(HEARD_AS[act], views.SLOT_OF[name] if value else "", value)
+
+
+def _all_said(acts: list[int], task: np.void) -> list[tuple[str, Spoken]]:
+    return [_said(act, *[int(task[field]) for field in _FIELDS[act]]) for act in acts]
+
+
+def acts_json(episode: np.void, task: np.void) -> str:
+    """The buyer's newest turn as a JSON list of `{"act", "value"}`."""
+    acts = episode["acts"][: episode["n_acts"]].tolist()
+    return f"[{', '.join([said[0] for said in _all_said(acts, task)])}]"
+
+
+def spoken(episode: np.void, task: np.void) -> list[Any]:
+    """The buyer's newest turn as acts by name, with the slot and the value of those that state
+    one."""
+    acts = views.in_spoken_order(tuple(episode["acts"][: episode["n_acts"]].tolist()))
+    return [said[1] for said in _all_said(list(acts), task)]

@@ -1,0 +1,295 @@
+"""Many episodes as rows of integers: what every domain's batched engine is made of.
+
+    episodes  (n,) records      one an episode: counters, the turn, the user's and the desk's record
+    belief    (n, cells) uint8  the same cells as a single episode's belief
+    tasks     (n,) records      what is hidden, compiled by the domain
+
+A domain adds fields and compiles two loops over rows: one that opens episodes and one that takes a
+step. Row i after any steps equals, bit for bit, the plain episode with the same task, keys, persona
+and actions; the single engine is what this one is tested against, and it is written in its order
+and under its names.
+
+A step goes through one row:
+
+    action ─► said, calls ─► calls run ─► results ─► speech is weighed ─► heard
+                                                           └─► user answers ─► acts ─► belief
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convgym.engine import keys
+from convgym.engine.actions import ActionTable
+from convgym.engine.engine import ERROR_BUDGET
+from convgym.engine.kernel import kernel, loop
+
+Ints = NDArray[np.int32]
+Cells = NDArray[np.uint8]
+Keys = NDArray[np.uint64]
+Fields = list[tuple[Any, ...]]
+"""Fields of a numpy record: name, type and, of an array, its shape."""
+
+MOST_SAID, SAID_WIDTH = 8, 5
+"""Acts of speech in one turn: kind, argument, pointer, value, claim."""
+MOST_CALLS, CALL_WIDTH = 4, 4
+"""Calls in one turn: tool, argument, pointer, detail."""
+MOST_HEARD, HEARD_WIDTH = MOST_SAID, 4
+"""What is heard: kind, argument, pointer, verdict."""
+MOST_RESULTS, RESULT_WIDTH = 12, 6
+"""What calls and errors returned: a code of the domain's and what its text is made of."""
+MOST_ACTS = 24
+"""Acts of a user's turn."""
+TRAITS = 11
+
+
+def numbers(names: str) -> Fields:
+    """A whole number for each name."""
+    return [(name, np.int32) for name in names.split()]
+
+
+TURN_FIELDS: Fields = [
+    *numbers("answered n_acts about n_results user_turn"),
+    ("acts", np.int32, (MOST_ACTS,)),
+    ("results", np.int32, (MOST_RESULTS, RESULT_WIDTH)),
+]
+"""What a step brought: all that its texts are made of, beside the task. `user_turn` counts the
+turns that the user has had."""
+EPISODE_FIELDS: Fields = [
+    ("user_key", np.uint64),
+    ("wording_key", np.uint64),
+    *TURN_FIELDS,
+    *numbers("turn errors violations end truncated log_prob n_errors n_said n_calls n_heard"),
+    ("said", np.int32, (MOST_SAID, SAID_WIDTH)),
+    ("calls", np.int32, (MOST_CALLS, CALL_WIDTH)),
+    ("heard", np.int32, (MOST_HEARD, HEARD_WIDTH)),
+    ("persona", np.int32, (TRAITS,)),
+    ("success", np.int32),
+    ("graded", np.float64),
+    ("progress", np.float64),
+]
+"""What every episode has. `answered` is 1 in a step in which the user had the floor; `about` is the
+request that its values belong to; `n_errors` counts the errors of this turn, `errors` all."""
+
+
+def record(**columns: Any) -> NDArray[np.void]:
+    """Tables as the fields of one record, which a kernel takes as one pointer.  # (1,)"""
+    arrays = {
+        name: np.asarray(values) if hasattr(values, "dtype") else np.array(values, dtype=np.int64)
+        for name, values in columns.items()
+    }
+    made = np.zeros(
+        1, dtype=np.dtype([(n, a.dtype, a.shape) for n, a in arrays.items()], align=True)
+    )
+    for name, values in arrays.items():
+        made[name][0] = values
+    return made
+
+
+# Ends. What a domain's own calls end it with lies among them.
+(
+    GOING_ON,
+    AGENT_ENDED,
+    TRANSFERRED,
+    USER_CLOSED,
+    ERROR_BUDGET_SPENT,
+    TURN_CAP,
+) = range(6)
+ENDS = ("", "agent_ended", "transferred", "user_closed", "error_budget_spent", "turn_cap")
+"""What the numbers of ends mean."""
+
+ILLEGAL = 0
+"""Code of the result of an act that refers to nothing seen so far; its number comes next."""
+
+_MASK = 0xFFFFFFFFFFFFFFFF
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_STREAM = np.uint64(0xD1B54A32D192ED03)
+_TURN = np.uint64(0x8CB92BA72F3D8DD7)
+_INDEX = np.uint64(0xC2B2AE3D27D4EB4F)
+_MIX1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX2 = np.uint64(0x94D049BB133111EB)
+_27, _30, _31, _32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
+
+
+@kernel
+def mix(x: np.uint64) -> np.uint64:
+    """`convgym.engine.keys.mix`."""
+    x = (x ^ (x >> _30)) * _MIX1
+    x = (x ^ (x >> _27)) * _MIX2
+    return x ^ (x >> _31)
+
+
+@kernel
+def child(key: np.uint64, index: int, stream: int) -> np.uint64:
+    """`convgym.engine.keys.child`."""
+    return mix(key + np.uint64(stream) * _STREAM + np.uint64(index + 1) * _GOLDEN)
+
+
+@kernel
+def draw(key: np.uint64, stream: int, turn: int, index: int) -> np.uint64:
+    """`convgym.engine.keys.draw`."""
+    x = key + np.uint64(stream) * _STREAM + np.uint64(turn) * _TURN + np.uint64(index) * _INDEX
+    return mix(x) >> _32
+
+
+@kernel
+def below(drawn: np.uint64, count: int) -> np.int64:
+    """`convgym.engine.keys.below`."""
+    return np.int64((drawn * np.uint64(count)) >> _32)
+
+
+def action_needs(table: ActionTable, always: int) -> Ints:
+    """Cells that each action needs, padded with -1; `always` is set anyway.  # (actions, most)"""
+    lists = [[c for c in dict.fromkeys(row) if c != always] for row in table.needs.tolist()]
+    needs = np.full((len(lists), max(1, max(map(len, lists)))), -1, dtype=np.int32)
+    for row, cells in enumerate(lists):
+        needs[row, : len(cells)] = cells
+    return needs
+
+
+def action_rows(table: ActionTable, always: int) -> NDArray[np.void]:
+    """A table of actions as the fields of a record; see `action_needs`.  # (1,)"""
+    columns = {
+        name: [getattr(action, name) for action in table.actions]
+        for name in ("kind", "argument", "pointer", "value")
+    }
+    return record(**columns, needs=action_needs(table, always))
+
+
+@kernel
+def is_legal(needs: Ints, b: Cells, action: int) -> bool:
+    """Whether the agent has seen what an action needs."""
+    for column in range(needs.shape[1]):
+        cell = needs[action, column]
+        if cell < 0:
+            return True
+        if not b[cell]:
+            return False
+    return True
+
+
+@loop
+def masks(needs: Ints, belief: Cells, out: NDArray[np.int8]) -> None:
+    """1 for each action that is legal.  (n, cells) → (n, actions)"""
+    for row in range(belief.shape[0]):
+        b, legal = belief[row], out[row]
+        for action in range(needs.shape[0]):
+            legal[action] = is_legal(needs, b, action)
+
+
+@loop
+def features(scale: NDArray[np.float32], belief: Cells, out: NDArray[np.float32]) -> None:
+    """Cells as numbers.  (n, cells) → (n, cells)"""
+    for row in range(belief.shape[0]):
+        for cell in range(belief.shape[1]):
+            out[row, cell] = np.float32(belief[row, cell]) * scale[cell]
+
+
+# -- a turn ------------------------------------------------------------------------------------
+
+
+@kernel
+def begin_turn(e: Any) -> None:
+    """A new turn of the agent: nothing said, called, heard or answered yet."""
+    e.turn += 1
+    e.answered = e.n_acts = e.n_results = e.n_errors = 0
+    e.n_said = e.n_calls = e.n_heard = e.log_prob = 0
+
+
+@kernel
+def say(e: Any, kind: int, argument: int, pointer: int, value: int, claim: int) -> None:
+    """One more act of the agent's speech."""
+    act = e.said[e.n_said]
+    act[0], act[1], act[2], act[3], act[4] = kind, argument, pointer, value, claim
+    e.n_said += 1
+
+
+@kernel
+def call(e: Any, tool: int, argument: int, pointer: int, detail: int) -> None:
+    """One more call of the agent's."""
+    made = e.calls[e.n_calls]
+    made[0], made[1], made[2], made[3] = tool, argument, pointer, detail
+    e.n_calls += 1
+
+
+@kernel
+def hear(e: Any, kind: int, argument: int, pointer: int, verdict: int) -> None:
+    """One more act as the user takes it."""
+    act = e.heard[e.n_heard]
+    act[0], act[1], act[2], act[3] = kind, argument, pointer, verdict
+    e.n_heard += 1
+
+
+@kernel
+def result(e: Any, code: int, first: int, second: int, third: int, fourth: int) -> None:
+    """One more answer of a tool."""
+    answer = e.results[e.n_results]
+    answer[0], answer[1], answer[2], answer[3], answer[4] = code, first, second, third, fourth
+    e.n_results += 1
+
+
+@kernel
+def refuse_illegal(e: Any, action: int) -> None:
+    """An act that refers to nothing seen so far: an error, and the agent keeps the floor."""
+    e.n_errors += 1
+    e.errors += 1
+    result(e, ILLEGAL, action, 0, 0, 0)
+
+
+@kernel
+def speaks(e: Any) -> bool:
+    """Whether the user gets the floor: speech, or nothing at all, which is silence."""
+    return e.n_said > 0 or (e.n_calls == 0 and e.n_errors == 0)
+
+
+@kernel
+def close_turn(e: Any, b: Cells, most_turns: int) -> None:
+    """The end of a turn: budget and cap, and the counters that the agent sees."""
+    if e.end == GOING_ON:
+        if e.errors >= ERROR_BUDGET:
+            e.end = ERROR_BUDGET_SPENT
+        elif e.turn >= most_turns:
+            e.end = TURN_CAP
+            e.truncated = 1
+    b[1] = min(e.turn, 255)
+    b[2] = min(e.errors, 255)
+
+
+assert keys.MASK == _MASK
+
+
+@loop
+def copy_turns(episodes: Any, turns: Any) -> None:
+    """What the newest step brought, by row.  records of `TURN_FIELDS`"""
+    for row in range(len(episodes)):
+        e, turn = episodes[row], turns[row]
+        turn.answered, turn.about = e.answered, e.about
+        turn.n_acts, turn.n_results = e.n_acts, e.n_results
+        turn.user_turn = e.user_turn
+        for place in range(e.n_acts):
+            turn.acts[place] = e.acts[place]
+        for place in range(e.n_results):
+            for column in range(RESULT_WIDTH):
+                turn.results[place, column] = e.results[place, column]
+
+
+# -- a new episode -------------------------------------------------------------------------------
+
+
+@loop
+def draw_keys(
+    rows: Ints, run_keys: Keys, counts: NDArray[np.int64], episodes: Any, episode_keys: Keys
+) -> None:
+    """Keys of the next episodes of these rows; those of tasks are written to `episode_keys`.
+
+    `run_keys` and `counts` are by row: the key of its run, and which episode of it comes next.
+    """
+    for place in range(len(rows)):
+        row = rows[place]
+        key = child(run_keys[row], counts[row], keys.EPISODE)
+        episodes[row].user_key = child(key, 1, keys.EPISODE)
+        episodes[row].wording_key = child(key, 2, keys.EPISODE)
+        episode_keys[place] = key

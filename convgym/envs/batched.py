@@ -1,0 +1,302 @@
+"""Many conversations stepped as rows of integers, in acts: the batched engine as a vector env.
+
+    seeds ─► keys ─► tasks, personas ─► open_rows ─┐
+    actions ─────────────────────────► step_rows ──┴─► features, masks, rewards, infos
+
+What it returns is what `gymnasium.vector.SyncVectorEnv` returns for the same seeds, keywords and
+actions, in every autoreset mode. A text among the infos is made when somebody reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from convgym.engine import batch
+from convgym.engine.batched_domain import BatchedDomain
+from convgym.envs.autoreset import DISABLED, NEXT_STEP, SAME_STEP, gymnasium_mode, mode_named
+from convgym.envs.batched_episodes import BatchedEpisodes, Rows
+from convgym.envs.batched_infos import BatchedInfos
+from convgym.envs.batched_words import BatchedWords
+from convgym.envs.conversation_env import ConversationEnv
+from convgym.errors import InvalidAction, InvalidConfiguration
+
+Features = NDArray[np.float32]
+Step = tuple[
+    Features, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
+]
+
+
+class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
+    """`num_envs` conversations with act numbers for actions; features or messages are seen.
+
+    `single` is one environment with the keywords of all of them; it is never stepped.
+    """
+
+    def __init__(
+        self,
+        single: ConversationEnv,
+        num_envs: int = 1,
+        autoreset_mode: Any = NEXT_STEP,
+    ) -> None:
+        if num_envs < 1:
+            raise InvalidConfiguration(f"num_envs={num_envs!r}; it takes 1 or more")
+        self.num_envs = num_envs
+        self.render_mode = None
+        self.single_action_space = single.action_space
+        self.action_space = batch_space(single.action_space, num_envs)
+        self.single_observation_space = single.observation_space
+        self.observation_space = batch_space(single.observation_space, num_envs)
+        self._mode = mode_named(autoreset_mode)
+        self.metadata = {**single.metadata, "autoreset_mode": gymnasium_mode(self._mode)}
+        self._single, self._conditions = single, single.conditions
+        made: Any = single.domain
+        batched: BatchedDomain = made.batched(self._conditions.model, self._conditions.max_turns)
+        self._episodes = BatchedEpisodes(single, batched, num_envs)
+        domain = single.domain
+        self._infos = BatchedInfos(
+            self._episodes, batched, self._conditions, tuple(domain.violations)
+        )
+        in_words = self._conditions.observation == "message"
+        self._words = (
+            BatchedWords(self._episodes, batched, self._conditions) if in_words else None
+        )
+        self._needs = batch.action_needs(domain.actions, domain.layout["always"])
+        self._every: Rows = np.arange(num_envs, dtype=np.int32)
+        self._over = np.ones(num_envs, dtype=bool)
+        """Rows without an episode under way."""
+        self._was_reset = False
+
+    # -- reset -----------------------------------------------------------------------------------
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> tuple[Features, dict[str, Any]]:
+        """Begin all episodes, or those of `options["reset_mask"]`, a bool array of `num_envs`.
+
+        The other options are those of a single environment's `reset`, for all of them. A seed is
+        that of the first row, and each row after it has the next; or one for each row.
+        """
+        rest = dict(options or {})
+        mask = rest.pop("reset_mask", None)
+        rows = self._every if mask is None else self._rows_of(mask)
+        self._begin(rows, self._seeds(seed, rows), rest)
+        some = None if mask is None else rows
+        return self._observed(None), self._infos.of(some, self._masks(some), self._shaping(some))
+
+    def reset_rows(
+        self,
+        rows: Sequence[int],
+        seeds: Sequence[int | None],
+        options: Sequence[Mapping[str, Any]],
+        fields: Sequence[str],
+    ) -> list[tuple[Any, dict[str, Any]]]:
+        """Begin `rows`, each with its own seed and reset options (`convgym.envs.rows`).
+
+        Gives the observation and the `fields` of the info of each, in their order. Rows whose
+        options differ in the number of their task alone begin in one call.
+        """
+        alike: dict[str, list[int]] = {}
+        for place, own in enumerate(options):
+            rest = {**own, "task_id": str(own.get("task_id", "")).rpartition("-")[0]}
+            alike.setdefault(repr(sorted(rest.items())), []).append(place)
+        for places in alike.values():
+            given = [str(options[place].get("task_id", "")) for place in places]
+            self._begin(
+                np.array([rows[place] for place in places], dtype=np.int32),
+                [seeds[place] for place in places],
+                dict(options[places[0]]),
+                given if given[0] else None,
+            )
+        chosen = np.array(rows, dtype=np.int32)
+        infos = self._infos.of(chosen, self._masks(chosen), self._shaping(chosen))
+        kept = {name: infos[name] for name in fields if name in infos}
+        return [
+            (seen, {name: values[row] for name, values in kept.items()})
+            for row, seen in zip(rows, self._observed(chosen), strict=True)
+        ]
+
+    def _seeds(
+        self, seed: int | Sequence[int | None] | None, rows: Rows
+    ) -> list[int | None] | None:
+        if seed is None:
+            return None
+        if isinstance(seed, int | np.integer):
+            return [int(seed) + row for row in rows.tolist()]
+        if len(seed) != self.num_envs:
+            raise ValueError(
+                f"{len(seed)} seeds came for {self.num_envs} environments; give one for each, or "
+                "one number for all"
+            )
+        return [seed[row] for row in rows.tolist()]
+
+    def _rows_of(self, mask: Any) -> Rows:
+        fits = isinstance(mask, np.ndarray) and mask.dtype == bool
+        if not (fits and mask.shape == (self.num_envs,) and mask.any()):
+            raise InvalidConfiguration(
+                f"reset_mask={mask!r:.60}; it has to be an array of {self.num_envs} bools with at "
+                "least one True"
+            )
+        return np.flatnonzero(mask).astype(np.int32)
+
+    def _begin(
+        self,
+        rows: Rows,
+        seeds: list[int | None] | None,
+        options: dict[str, Any],
+        task_ids: list[str] | None = None,
+    ) -> None:
+        setup = self._conditions.setup
+        if options:
+            topics = self._single.domain.topics
+            setup = setup.overridden(options, topics, "reset's options")
+        self._episodes.begin(rows, seeds, setup, task_ids)
+        if self._words is not None:
+            self._words.begin(rows, setup)
+        self._over[rows] = False
+        self._was_reset = True
+
+    # -- step --------------------------------------------------------------------------------------
+
+    def step(self, actions: Any) -> Step:
+        """One act in every row; what an episode's end brings depends on the autoreset mode."""
+        numbers = self._checked(actions)
+        if not self._was_reset:
+            raise gym.error.ResetNeeded("step came before the first reset; call reset first")
+        over = self._over.copy() if self._mode == NEXT_STEP else None
+        if over is None or not over.any():
+            stepped, begun = self._every, None
+            if self._over.any():
+                raise gym.error.ResetNeeded(
+                    f"{int(self._over.sum())} of {self.num_envs} episodes are over, and nothing "
+                    'resets them; call reset with options={"reset_mask": …} first'
+                )
+        else:
+            stepped = np.flatnonzero(~over).astype(np.int32)
+            begun = np.flatnonzero(over).astype(np.int32)
+        rewards = np.zeros(self.num_envs)
+        if len(stepped):
+            rewards[stepped] = self._episodes.step(stepped, numbers[stepped])
+        if begun is not None:
+            self._begin(begun, None, {})
+        ended = self._episodes.ended.copy()
+        truncated = ended & (self._episodes.records["truncated"] != 0)
+        terminated = ended & ~truncated
+        self._over = ended.copy()
+        final: dict[str, Any] = {}
+        if self._mode == SAME_STEP and ended.any():
+            final = self._finish(np.flatnonzero(ended).astype(np.int32))
+        infos = self._infos.of(None, self._masks(None), self._shaping(None))
+        for key, value in final.items():
+            infos[key] = value
+        return self._observed(None), rewards, terminated, truncated, infos
+
+    def _finish(self, rows: Rows) -> dict[str, Any]:
+        """The last observations and infos of episodes that end, and the next ones begun."""
+        observations = np.full(self.num_envs, None, dtype=object)
+        for row, last in zip(rows.tolist(), self._observed(rows), strict=True):
+            observations[row] = last
+        infos = self._infos.of(rows, self._masks(rows), self._shaping(rows))
+        standing = np.zeros(self.num_envs, dtype=bool)
+        standing[rows] = True
+        self._begin(rows, None, {})
+        return {
+            "final_obs": observations,
+            "_final_obs": standing,
+            "final_info": infos,
+            "_final_info": standing.copy(),
+        }
+
+    def _checked(self, actions: Any) -> Rows:
+        """Actions as act numbers; raises InvalidAction for anything else."""
+        numbers = np.asarray(actions)
+        most = len(self._single.domain.actions)
+        whole = numbers.shape == (self.num_envs,) and np.issubdtype(numbers.dtype, np.integer)
+        if not whole or numbers.min() < 0 or numbers.max() >= most:
+            raise InvalidAction(
+                f"the actions {np.array2string(numbers, threshold=4)[:60]} are not "
+                f"{self.num_envs} whole numbers from 0 to {most - 1}"
+            )
+        return numbers.astype(np.int32)
+
+    # -- what is seen ----------------------------------------------------------------------------
+
+    def _observed(self, rows: Rows | None) -> Any:
+        """Observations of these rows, None for all: features, or a tuple of messages."""
+        if self._words is None:
+            return self._features(rows)
+        if rows is not None:
+            return self._words.messages(rows)
+        return tuple(self._words.messages(self._every))
+
+    def _features(self, rows: Rows | None) -> Features:
+        belief = self._episodes.belief if rows is None else self._episodes.belief[rows]
+        seen = np.empty(belief.shape, dtype=np.float32)
+        batch.features(self._conditions.scale, belief, seen)
+        return seen
+
+    def _masks(self, rows: Rows | None) -> NDArray[np.int8]:
+        belief = self._episodes.belief if rows is None else self._episodes.belief[rows]
+        legal = np.empty((len(belief), len(self._needs)), dtype=np.int8)
+        batch.masks(self._needs, belief, legal)
+        return legal
+
+    def _shaping(self, rows: Rows | None) -> NDArray[np.float64] | None:
+        if self._conditions.reward != "milestones":
+            return None
+        return self._episodes.shaping.copy() if rows is None else self._episodes.shaping[rows]
+
+    # -- what single environments are asked for ---------------------------------------------------
+
+    def action_masks(self) -> NDArray[np.int8]:
+        """1 for each act that is legal now.  # (num_envs, actions)"""
+        return self._masks(None)
+
+    def system_prompts(self) -> tuple[str, ...]:
+        """Policy document and tool schemas of each running episode."""
+        domain, ids = self._single.domain, self._episodes.task_ids
+        prompts = []
+        for task_id in ids:
+            split, number = task_id.rsplit("-", 1)
+            document = domain.policy_document(domain.task(split, int(number)))
+            prompts.append(f"{document}\n\nTools:\n{domain.tools}")
+        return tuple(prompts)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """`name` of every environment: `action_masks` or `system_prompt`."""
+        if name == "action_masks" and not (args or kwargs):
+            return tuple(self.action_masks())
+        values = self.get_attr(name)
+        if args or kwargs or callable(values[0]):
+            raise AttributeError(
+                f"rows have no method {name!r} to call; there are action_masks and the attributes "
+                "of a single environment"
+            )
+        return values
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """The attribute `name` of every environment; raises AttributeError where there is none.
+
+        Rows have no environment of their own: what differs between them is `system_prompt`; all
+        else is the attribute of one environment with the same keywords.
+        """
+        if name == "system_prompt":
+            return self.system_prompts()
+        return (getattr(self._single, name),) * self.num_envs
+
+    @property
+    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The seed that each row was reset with last."""
+        return tuple(-1 if seed is None else seed for seed in self._episodes.seeds)
+
+
+__all__ = ["DISABLED", "NEXT_STEP", "SAME_STEP", "BatchedVectorEnv"]

@@ -1,0 +1,167 @@
+"""The running episodes of a batched environment: which tasks, whose keys, how far they are.
+
+    begin(rows, seeds, setup)   keys ─► task, persona ─► open_rows
+    step(rows, actions)         step_rows ─► ended, reward and its terms
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from gymnasium.utils import seeding
+from numpy.typing import NDArray
+
+from convgym.engine import batch, keys
+from convgym.engine.batched_domain import BatchedDomain, TaskRows
+from convgym.engine.tasks import SPLITS, parse_task_id
+from convgym.envs.conversation_env import ConversationEnv
+from convgym.envs.episode_setup import EpisodeSetup
+from convgym.randomization.scenarios import user_key_of, wording_key_of
+from convgym.users.persona import HUNDRED, TRAITS, Persona
+from convgym.users.persona_batch import AS_DRAWN, FAMILIAR, UNFAMILIAR, draw_personas
+
+Rows = NDArray[np.int32]
+
+
+class BatchedEpisodes:
+    """`count` episodes of one environment's domain, as rows."""
+
+    def __init__(self, single: ConversationEnv, batched: BatchedDomain, count: int) -> None:
+        self._single, self._batched, self._conditions = single, batched, single.conditions
+        self._draw = getattr(batched, "draw", None) or TaskRows(batched).draw
+        self.records = np.zeros(count, batched.episode)
+        self.belief = np.zeros((count, len(single.domain.layout)), dtype=np.uint8)
+        self.tasks = np.zeros(count, batched.task)
+        self.numbers = np.zeros(count, dtype=np.int64)
+        """Of each row's task in its split."""
+        self.splits = np.full(count, "", dtype=object)
+        self.task_ids = np.full(count, "", dtype=object)
+        self.difficulty = np.full(count, -1.0)
+        self.ended = np.zeros(count, dtype=bool)
+        self.graded = np.zeros(count, dtype=bool)
+        """Whether the newest step of a row was graded."""
+        self.generators: list[np.random.Generator | None] = [None] * count
+        self.seeds: list[int | None] = [None] * count
+        self._run_keys = np.zeros(count, dtype=np.uint64)
+        self._begun = np.zeros(count, dtype=np.int64)
+        self._potential = np.zeros(count)
+        self.shaping = np.zeros(count)
+        """What milestones added to the newest reward of each row."""
+
+    # -- beginning -------------------------------------------------------------------------------
+
+    def begin(
+        self,
+        rows: Rows,
+        seeds: Sequence[int | None] | None,
+        setup: EpisodeSetup,
+        task_ids: Sequence[str] | None = None,
+    ) -> None:
+        """Open the next episode of each of these rows; `seeds` has one for each of them.
+
+        `task_ids` too, where each plays a task of its own, all of one split.
+        """
+        for place, row in enumerate(rows.tolist()):
+            seed = None if seeds is None else seeds[place]
+            if seed is not None or self.generators[row] is None:
+                generator, self.seeds[row] = seeding.np_random(seed)
+                self.generators[row] = generator
+                self._run_keys[row] = generator.integers(0, 2**64, dtype=np.uint64)
+                self._begun[row] = 0
+        episode_keys = np.empty(len(rows), dtype=np.uint64)
+        batch.draw_keys(rows, self._run_keys, self._begun, self.records, episode_keys)
+        self._begun[rows] += 1
+        if setup.user_seed is not None:
+            self.records["user_key"][rows] = user_key_of(setup.user_seed)
+        if setup.wording_seed is not None:
+            self.records["wording_key"][rows] = wording_key_of(setup.wording_seed)
+        split = self._draw_tasks(rows, episode_keys, setup, task_ids)
+        self._draw_personas(rows, split, setup)
+        self._batched.open_rows(rows, self.records, self.belief, self.tasks)
+        self.difficulty[rows] = -1.0 if setup.difficulty is None else setup.difficulty / 100
+        self.ended[rows] = self.graded[rows] = False
+        self._potential[rows] = 0.0
+
+    def _draw_tasks(
+        self,
+        rows: Rows,
+        episode_keys: NDArray[np.uint64],
+        setup: EpisodeSetup,
+        task_ids: Sequence[str] | None,
+    ) -> str:
+        if task_ids is not None:
+            chosen = [parse_task_id(task_id) for task_id in task_ids]
+            split, numbers = chosen[0][0], np.array([number for _, number in chosen])
+        elif setup.task_id is None and not setup.draws_tasks:
+            assert setup.split is not None
+            split = setup.split
+            drawn = keys.draw_batch(episode_keys, keys.TASK, 0, 0)
+            numbers = keys.below_batch(drawn, SPLITS[split])
+        else:
+            table = self._single.domain.table
+            chosen = [setup.task(int(key), table) for key in episode_keys]
+            split, numbers = chosen[0][0], np.array([number for _, number in chosen])
+        made = np.empty(len(rows), dtype=self.tasks.dtype)
+        self._draw(split, numbers, made)
+        self.tasks[rows] = made
+        self.numbers[rows] = numbers
+        self.splits[rows] = split
+        self.task_ids[rows] = [f"{split}-{number}" for number in numbers.tolist()]
+        return split
+
+    def _draw_personas(self, rows: Rows, split: str, setup: EpisodeSetup) -> None:
+        low, high, sort, given = [0] * len(TRAITS), [HUNDRED] * len(TRAITS), AS_DRAWN, -1
+        if isinstance(setup.persona, Persona):
+            low = high = list(setup.persona.levels)
+        elif setup.persona is not None:
+            low, high = (list(ends) for ends in zip(*setup.persona.ranges, strict=True))
+        else:
+            sort = UNFAMILIAR if split == "test_persona" else FAMILIAR
+            given = -1 if setup.difficulty is None else setup.difficulty
+        ends = np.array([low, high], dtype=np.int32)
+        draw_personas(rows, self.records, ends[0], ends[1], given, sort)
+
+    # -- stepping --------------------------------------------------------------------------------
+
+    def step(self, rows: Rows, actions: Rows) -> NDArray[np.float64]:
+        """Take one act in each of these rows; what each of them earned.  # (len(rows),)"""
+        shaped = self._conditions.reward == "milestones"
+        self._batched.step_rows(rows, actions, self.records, self.belief, self.tasks, shaped)
+        ended = self.records["end"][rows] != batch.GOING_ON
+        self.ended[rows] = ended
+        self.graded[rows] = ended | shaped
+        return self._rewards(rows, ended)
+
+    def _rewards(self, rows: Rows, ended: NDArray[np.bool_]) -> NDArray[np.float64]:
+        # One field of some rows; some rows of records would copy all of their fields.
+        records, reward = self.records, self._conditions.reward
+        kept = ended & (records["truncated"][rows] == 0)
+        success = (kept & (records["success"][rows] != 0)).astype(np.float64)
+        if reward == "success":
+            return success
+        if reward == "graded":
+            return np.where(kept, records["graded"][rows], 0.0)
+        potential = np.where(kept, 0.0, records["progress"][rows])
+        shaping = self._conditions.discount * potential - self._potential[rows]
+        self._potential[rows] = potential
+        self.shaping[rows] = shaping
+        return success + shaping
+
+    def tasks_of(
+        self, splits: NDArray[np.object_], numbers: NDArray[np.int64]
+    ) -> NDArray[np.void]:
+        """Tasks by split and number, drawn again.  # (n,)"""
+        tasks = np.empty(len(numbers), dtype=self.tasks.dtype)
+        for split in set(splits):
+            rows = np.flatnonzero(splits == split)
+            made = np.empty(len(rows), dtype=tasks.dtype)
+            self._draw(split, numbers[rows], made)
+            tasks[rows] = made
+        return tasks
+
+    @property
+    def succeeded(self) -> NDArray[np.bool_]:
+        """Rows whose newest step has ended their episode in success.  # (count,)"""
+        done = self.ended & (self.records["truncated"] == 0)
+        return done & (self.records["success"] != 0)

@@ -1,0 +1,103 @@
+"""Single episodes and rows of the batched engine, step by step side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+import convgym  # noqa: F401
+from convgym.engine.batch import ENDS
+from convgym.engine.keys import child
+
+Choose = Callable[[Any, np.random.Generator], int]
+"""(single environment, generator) → action number"""
+
+
+def at_random(env: Any, rng: np.random.Generator, legal: float = 0.9) -> int:
+    """A legal act mostly, any act at times."""
+    mask = env.action_masks()
+    if rng.random() < legal:
+        return int(rng.choice(np.flatnonzero(mask)))
+    return int(rng.integers(len(mask)))
+
+
+def rows_of(batched: Any, singles: list[Any]) -> tuple[Any, Any, Any]:
+    """Fresh rows for single environments that were just reset, not yet opened."""
+    episodes = np.zeros(len(singles), batched.episode)
+    tasks = np.zeros(len(singles), batched.task)
+    belief = np.zeros((len(singles), len(singles[0].domain.layout)), np.uint8)
+    for row, env in enumerate(singles):
+        episode = env._episode
+        split, number = episode.task.task_id.rsplit("-", 1)
+        batched.compile(split, int(number), tasks[row])
+        episodes[row]["user_key"], episodes[row]["wording_key"] = (
+            episode.user_key, episode.wording_key,
+        )  # fmt: skip
+        episodes[row]["persona"] = episode.user.persona
+    return episodes, belief, tasks
+
+
+def assert_same(batched: Any, env: Any, episode: Any, belief: Any, task: Any, info: Any) -> None:
+    """One row equals its twin."""
+    single = env._episode
+    cells = np.frombuffer(single.belief, np.uint8)
+    wrong = [env.domain.layout.names[i] for i in np.flatnonzero(cells != belief)]
+    assert not wrong, f"cells differ: {wrong[:8]}"
+    assert episode["turn"] == single.turn and episode["errors"] == single.errors
+    assert ENDS[episode["end"]] == single.end and bool(episode["truncated"]) == single.truncated
+    assert episode["violations"] == single.violations
+    turn = single.user_turn
+    assert bool(episode["answered"]) == (turn is not None)
+    if turn is not None:
+        assert tuple(episode["acts"][: episode["n_acts"]]) == turn.acts
+        assert episode["log_prob"] * 1e-6 == turn.log_prob
+        assert episode["about"] == turn.about
+        assert batched.acts_json(episode, task) == env.domain.acts_json(single, turn)
+        assert batched.spoken(episode, task) == env.domain.spoken(single, turn)
+    assert batched.results_text(episode, task) == single.tool_results
+    if single.end:
+        grade = env.domain.grade(single)
+        assert bool(episode["success"]) == bool(grade.success)
+        assert episode["graded"] == grade.graded and episode["progress"] == grade.progress
+
+
+def play_beside(
+    make_batched: Callable[[Any], Any],
+    env_id: str,
+    choose: Choose,
+    episodes: int,
+    seed: int = 0,
+    **keywords: Any,
+) -> int:
+    """Play episodes in both engines and compare after every step; returns the steps."""
+    singles = [
+        gym.make(env_id, observation="features", action="act", **keywords).unwrapped
+        for _ in range(episodes)
+    ]
+    batched = make_batched(singles[0])
+    rng = np.random.default_rng(seed)
+    infos = [env.reset(seed=child(seed, i))[1] for i, env in enumerate(singles)]
+    rows, belief, tasks = rows_of(batched, singles)
+    every = np.arange(episodes, dtype=np.int32)
+    batched.open_rows(every, rows, belief, tasks)
+    steps = 0
+    for i, env in enumerate(singles):
+        assert_same(batched, env, rows[i], belief[i], tasks[i], infos[i])
+    alive = list(range(episodes))
+    while alive:
+        actions = [choose(singles[i], rng) for i in alive]
+        batched.step_rows(
+            np.array(alive, np.int32), np.array(actions, np.int32), rows, belief, tasks, False
+        )
+        going = []
+        for i, action in zip(alive, actions, strict=True):
+            _, _, terminated, truncated, info = singles[i].step(action)
+            assert_same(batched, singles[i], rows[i], belief[i], tasks[i], info)
+            steps += 1
+            if not (terminated or truncated):
+                going.append(i)
+        alive = going
+    return steps
