@@ -148,7 +148,15 @@ def test_keywords_mean_the_same(environment_id: str, keywords: dict[str, Any]) -
     play_both(environment_id, NEXT_STEP, "random", count=12, steps=14, **keywords)
 
 
-@pytest.mark.parametrize("keywords", [{}, {"realism": 0.4, "split": "test_lexical"}], ids=str)
+WORDED = [
+    {},
+    {"realism": 0.4, "split": "test_lexical"},
+    {"style": "sloppy", "response_diversity": 0.3},
+    {"persona": "skeptical_critic", "split": "validation"},
+]
+
+
+@pytest.mark.parametrize("keywords", WORDED, ids=str)
 @pytest.mark.parametrize("environment_id", IDS)
 def test_messages_are_the_same(environment_id: str, keywords: dict[str, Any]) -> None:
     keywords = {"observation": "message", "action": "act", **keywords}

@@ -353,7 +353,7 @@ def test_a_step_without_an_episode_is_refused():
 def test_the_parallel_form_is_the_same_conversation(environment_id, mode):
     """Who has the floor acts the same; what the other one sends meanwhile is not heard."""
     turns, steps = aec(environment_id, **mode), parallel(environment_id, **mode)
-    for episode in range(4):
+    for episode in range(2):
         turns.reset(seed=episode)
         steps.reset(seed=episode)
         step = 0

@@ -172,7 +172,7 @@ def text_env(split="test", **keywords):
 @pytest.mark.parametrize("name", NULL_POLICIES)
 def test_null_policies_sell_nothing_in_the_environment(name):
     env, policy = text_env(), NULL_POLICIES[name]()
-    for number in range(150):
+    for number in range(60):
         options = {"task_id": f"test-{number}"}
         played = play(env, policy, seed=number, options=options, keep=False)
         assert played.return_ < 1 and not played.final_info["success"], number

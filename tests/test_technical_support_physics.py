@@ -142,7 +142,7 @@ operations = st.integers(0, len(OPERATIONS) - 1)
 
 
 @given(devices(), looks, operations)
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_the_tables_are_the_declaration(device, look, operation):
     kind, state = device
     shown = VALUE_NAMES[observe(kind, state, look)]

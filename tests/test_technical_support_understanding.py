@@ -188,7 +188,7 @@ def test_what_is_like_a_quote_or_a_rule_and_is_none(text, expected):
 @pytest.mark.parametrize("name", NULL_POLICIES)
 def test_talk_without_listening_never_succeeds(name):
     env = TechnicalSupportEnv(observation="message", action="text", split="test")
-    for seed in range(300):
+    for seed in range(100):
         rollout = play(env, NULL_POLICIES[name](), seed=seed, keep=False)
         assert not rollout.final_info["success"], seed
 

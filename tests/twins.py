@@ -11,6 +11,7 @@ import numpy as np
 import convgym  # noqa: F401
 from convgym.engine.batch import ENDS
 from convgym.engine.keys import child
+from convgym.engine.turn_words import acts_json, acts_of, results_text
 
 Choose = Callable[[Any, np.random.Generator], int]
 """(single environment, generator) → action number"""
@@ -40,6 +41,20 @@ def rows_of(batched: Any, singles: list[Any]) -> tuple[Any, Any, Any]:
     return episodes, belief, tasks
 
 
+def said_in(batched: Any, episode: Any, task: Any) -> tuple[str, list[Any]]:
+    """What the user of one row said: as JSON, and as acts by name."""
+    turns, tasks, words = np.array([episode]), np.array([task]), batched.words
+    row = np.zeros(1, np.int32)
+    spoken = acts_of(words, turns, tasks, row, ordered=True)
+    named = [words.act(*key) for key in spoken.keys()]  # noqa: SIM118
+    return acts_json(words, turns, tasks, row)[0], named
+
+
+def results_in(batched: Any, episode: Any, quoted: tuple[str, ...] = ()) -> str:
+    """What the tools of one row answered, a line each."""
+    return results_text(batched.words, np.array([episode]), np.zeros(1, np.int32), [quoted])[0]
+
+
 def assert_same(batched: Any, env: Any, episode: Any, belief: Any, task: Any, info: Any) -> None:
     """One row equals its twin."""
     single = env._episode
@@ -55,9 +70,10 @@ def assert_same(batched: Any, env: Any, episode: Any, belief: Any, task: Any, in
         assert tuple(episode["acts"][: episode["n_acts"]]) == turn.acts
         assert episode["log_prob"] * 1e-6 == turn.log_prob
         assert episode["about"] == turn.about
-        assert batched.acts_json(episode, task) == env.domain.acts_json(single, turn)
-        assert batched.spoken(episode, task) == env.domain.spoken(single, turn)
-    assert batched.results_text(episode, task) == single.tool_results
+        acts, spoken = said_in(batched, episode, task)
+        assert acts == env.domain.acts_json(single, turn)
+        assert spoken == env.domain.spoken(single, turn)
+    assert results_in(batched, episode) == "\n".join(single.tool_results)
     if single.end:
         grade = env.domain.grade(single)
         assert bool(episode["success"]) == bool(grade.success)

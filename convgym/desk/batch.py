@@ -1,10 +1,11 @@
 """A service desk and its customer on integer rows: `ServiceDesk` and `Engine`, in their order.
 
-    open_rows   task, persona, keys ─► begin_desk, begin_user ─► the customer's first words
-    step_rows   act number ─► take_act ─► said, calls ─┐
-    step_turns  said, calls of a turn ─────────────────┴─► take_turn ─► belief, results, acts, grade
+    open_rows      task, persona, keys ─► begin_desk, begin_user ─► the customer's first words
+    step_rows      act number ─► take_act ─► said, calls ─┐
+    step_readings  a reply that was read ─────────────────┴─► take_turn ─► belief, results, grade
 
-What is looked up stands in `batch_tables`, tasks are made in `batch_tasks`, words in `batch_words`.
+What is looked up stands in `batch_tables`, tasks are made in `batch_tasks`, words in `batch_words`,
+replies are read in `batch_reading`.
 """
 
 from __future__ import annotations
@@ -16,47 +17,49 @@ from numpy.typing import NDArray
 
 from convgym.desk.batch_case import begin_desk, clear, desk_fields
 from convgym.desk.batch_grading import grade_row, grades
+from convgym.desk.batch_grounding import (
+    MALFORMED,
+    READING,
+    ground_call,
+    ground_speech,
+    leaves,
+)
 from convgym.desk.batch_hearing import hear_said, note_user
+from convgym.desk.batch_reading import DeskReader, Forms, grounding_tables
 from convgym.desk.batch_tables import all_knowledge, desk_tables, narrowed, task_fields
 from convgym.desk.batch_tasks import DeskTasks
-from convgym.desk.batch_tools import call_tool
+from convgym.desk.batch_tools import call_tool, fail
 from convgym.desk.batch_user import answer
+from convgym.desk.batch_view import episode_in_view
 from convgym.desk.batch_words import DeskWords
 from convgym.desk.tools import RIGHT, STATED_WRONG
 from convgym.desk.vocabulary import (
-    END_CONVERSATION,
     FIND,
     GET_STATED,
     KEY,
     SECRET,
-    TRANSFER_TO_HUMAN,
     VERIFY,
     WRITE,
 )
 from convgym.engine import acts
 from convgym.engine.batch import (
-    CALL_WIDTH,
     EPISODE_FIELDS,
     GOING_ON,
-    MOST_CALLS,
-    MOST_SAID,
-    SAID_WIDTH,
+    QUOTED,
     USER_CLOSED,
     Cells,
-    Fields,
     Ints,
     action_rows,
     begin_turn,
     call,
     close_turn,
     is_legal,
-    numbers,
     refuse_illegal,
     say,
     speaks,
 )
+from convgym.engine.episode import Episode
 from convgym.engine.kernel import kernel, loop
-from convgym.language.voice import Spoken
 from convgym.users.agenda_batch import (
     open_user,
 )
@@ -67,30 +70,29 @@ from convgym.users.user_batch import (
     users,
 )
 
-TURN: Fields = [
-    *numbers("n_said n_calls reply_length"),
-    ("said", np.int32, (MOST_SAID, SAID_WIDTH)),
-    ("calls", np.int32, (MOST_CALLS, CALL_WIDTH)),
-]
-"""A turn of the agent's that is not one act: what it says and calls, and its characters."""
-
 
 class BatchedDesk:
-    """`BatchedDomain` of a declared desk."""
+    """`BatchedDomain` of a declared desk; it reads replies where it is told their `forms`."""
 
-    def __init__(self, desk: Any, model: DecisionModel, max_turns: int) -> None:
-        self._most_turns = max_turns
+    reading: np.dtype[np.void] = np.dtype(READING, align=True)
+
+    def __init__(
+        self, desk: Any, model: DecisionModel, max_turns: int, forms: Forms | None = None
+    ) -> None:
+        self._desk, self._most_turns = desk, max_turns
         fields = [*EPISODE_FIELDS, *USER_FIELDS, *desk_fields(len(desk.declaration.kinds))]
         self.episode: np.dtype[np.void] = np.dtype(fields, align=True)
         self.task: np.dtype[np.void] = np.dtype(task_fields(desk), align=True)
-        self.turn: np.dtype[np.void] = np.dtype(TURN, align=True)
-        self._T = desk_tables(desk)
+        self._T = desk_tables(desk, grounding_tables(desk, forms))
         self._D = narrowed(users(desk.vocabulary, model, all_knowledge(desk)))
         self._A = narrowed(action_rows(desk.actions, desk.layout["always"]))
         self._G = grades()
-        self._no_turns = np.zeros(0, dtype=self.turn)
+        self._no_readings = np.zeros(1, dtype=self.reading)
+        self.reads = forms is not None
+        base = self._T["base"][0].tolist()
+        self._reader = None if forms is None else DeskReader(desk, forms, base)
         self._tasks = DeskTasks(desk, self._T)
-        self._words = DeskWords(desk)
+        self.words = DeskWords(desk)
 
     # -- tasks -------------------------------------------------------------------------------------
 
@@ -121,39 +123,39 @@ class BatchedDesk:
     ) -> None:
         """Take one act in each of these rows; `actions` has one number for each of them."""
         _step(
-            self._T, self._D, self._A, self._G, rows, actions, self._no_turns, episodes, belief,
-            tasks, self._most_turns, grades,
+            self._T, self._D, self._A, self._G, rows, actions, self._no_readings, episodes,
+            belief, tasks, self._most_turns, grades,
         )  # fmt: skip
 
-    def step_turns(
+    def step_readings(
         self,
         rows: Ints,
-        turns: NDArray[np.void],
+        which: Ints,
+        readings: NDArray[np.void],
         episodes: NDArray[np.void],
         belief: Cells,
         tasks: NDArray[np.void],
         grades: bool,
     ) -> None:
-        """Take a whole turn in each of these rows; `turns` has a record of `turn` for each."""
-        actions = np.full(len(rows), -1, dtype=np.int32)
+        """Take a reply in each of these rows: that at its place `which` in `readings`."""
         _step(
-            self._T, self._D, self._A, self._G, rows, actions, turns, episodes, belief, tasks,
-            self._most_turns, grades,
+            self._T, self._D, self._A, self._G, rows, -1 - which, readings, episodes, belief,
+            tasks, self._most_turns, grades,
         )  # fmt: skip
 
-    # -- words -------------------------------------------------------------------------------------
+    # -- texts -------------------------------------------------------------------------------------
 
-    def results_text(self, turn: np.void, task: np.void) -> tuple[str, ...]:
-        """What the tools answered in a step."""
-        return self._words.results_text(turn)
+    def read(self, text: str, into: np.void) -> tuple[str, ...]:
+        """Write what a sanitised reply says into a record of `reading`.
 
-    def acts_json(self, turn: np.void, task: np.void) -> str:
-        """The customer's turn as JSON."""
-        return self._words.acts_json(turn, task)
+        Gives the sentences that answers to it may quote (`QUOTED`), in the order of their numbers.
+        """
+        assert self._reader is not None, "this desk does not read"
+        return self._reader.read(text, into)
 
-    def spoken(self, turn: np.void, task: np.void) -> list[Spoken]:
-        """The customer's turn as acts by name with their values."""
-        return self._words.spoken(turn, task)
+    def in_view(self, row: np.void, belief: Cells, task: Any) -> Episode:
+        """As much of the plain episode as its view is told from."""
+        return episode_in_view(self._desk, row, belief, task)
 
 
 @loop
@@ -164,17 +166,17 @@ def _open(T: Any, D: Any, rows: Ints, episodes: Any, belief: Cells, tasks: Any) 
 
 @loop
 def _step(
-    T: Any, D: Any, A: Any, G: Any, rows: Ints, actions: Ints, turns: Any,
+    T: Any, D: Any, A: Any, G: Any, rows: Ints, actions: Ints, readings: Any,
     episodes: Any, belief: Cells, tasks: Any, most_turns: int, grades: bool,
 ) -> None:  # fmt: skip
+    # An action below 0 is a reply: -1 is the first of `readings`, -2 the next.
     for place, row in enumerate(rows):
         e, t, b = episodes[row], tasks[row], belief[row]
+        action = np.int64(actions[place])
         begin_turn(e)
-        if actions[place] >= 0:
-            take_act(T[0], A[0], e, t, b, actions[place])
-        else:
-            copy_turn(e, turns[place])
-        take_turn(T[0], D[0], e, t, b)
+        if action >= 0:
+            take_act(T[0], A[0], e, t, b, action)
+        take_turn(T[0], D[0], e, t, b, readings[max(-1 - action, 0)], action < 0)
         close_turn(e, b, most_turns)
         if grades or e.end != GOING_ON:
             grade_row(T[0], G[0], e, t, b)
@@ -230,28 +232,23 @@ def take_act(T: Any, A: Any, e: Any, t: Any, b: Cells, action: int) -> None:
 
 
 @kernel
-def copy_turn(e: Any, turn: Any) -> None:
-    """A whole turn, as it is handed in."""
-    e.n_said, e.n_calls, e.reply_length = turn.n_said, turn.n_calls, turn.reply_length
-    for at in range(turn.n_said):
-        for column in range(SAID_WIDTH):
-            e.said[at, column] = turn.said[at, column]
-    for at in range(turn.n_calls):
-        for column in range(CALL_WIDTH):
-            e.calls[at, column] = turn.calls[at, column]
+def take_turn(T: Any, D: Any, e: Any, t: Any, b: Cells, r: Any, read: bool) -> None:
+    """Calls run, the speech is heard, then the call that ends; with `read` they are those of `r`.
 
-
-@kernel
-def take_turn(T: Any, D: Any, e: Any, t: Any, b: Cells) -> None:
-    """What was said and called: calls run, the speech is heard, then the call that ends."""
+    What a call or a claim of a reply means is settled when its turn comes.
+    """
+    if read:
+        begin_reply(e, r)
     last = -1
     for at in range(e.n_calls):
-        tool = e.calls[at, 0]
-        if tool == TRANSFER_TO_HUMAN or tool == END_CONVERSATION:
-            if last < 0:
-                last = at
-        else:
+        if read:
+            ground_call(T, e, t, b, r, at)
+        if not leaves(np.int64(e.calls[at, 0])):
             run_call(T, e, t, b, at)
+        elif last < 0:
+            last = at
+    if read:
+        ground_speech(T, e, t, b, r)
     if speaks(e):
         hear_said(T, e, t, b)
         answer(D, e)
@@ -263,7 +260,18 @@ def take_turn(T: Any, D: Any, e: Any, t: Any, b: Cells) -> None:
 
 
 @kernel
+def begin_reply(e: Any, r: Any) -> None:
+    """What is malformed is charged first."""
+    e.n_calls, e.reply_length, e.n_errors = r.n_calls, r.reply_length, r.n_errors
+    for place in range(r.n_errors):
+        fail(e, QUOTED, np.int64(place))
+
+
+@kernel
 def run_call(T: Any, e: Any, t: Any, b: Cells, at: int) -> None:
     """Run the call at this place of the turn."""
     tool, argument = np.int64(e.calls[at, 0]), np.int64(e.calls[at, 1])
+    if tool <= MALFORMED:
+        fail(e, QUOTED, argument)
+        return
     call_tool(T, e, t, b, tool, argument, np.int64(e.calls[at, 2]), np.int64(e.calls[at, 3]))

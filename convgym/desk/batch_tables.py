@@ -10,7 +10,7 @@ its number, -1 is the account; a place among cells by pointer is 0 where there i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -136,8 +136,8 @@ def narrowed(tables: NDArray[np.void]) -> NDArray[np.void]:
     return record(**columns)
 
 
-def desk_tables(desk: ServiceDesk) -> NDArray[np.void]:
-    """All that the kernels of a desk look up.  # (1,)"""
+def desk_tables(desk: ServiceDesk, more: Mapping[str, Any]) -> NDArray[np.void]:
+    """All that the kernels of a desk look up, `more` among it.  # (1,)"""
     d = desk.declaration
     assert len(d.violations) <= MOST_BITS, "violations are bits of a whole number"
     assert len(desk.v.told) <= MOST_BITS, "facts and terms are bits of a whole number"
@@ -153,6 +153,7 @@ def desk_tables(desk: ServiceDesk) -> NDArray[np.void]:
         **_obligations(desk, conditions),
         **_world(desk, fields),
         **conditions.columns(),
+        **more,
     }
     return narrowed(record(**columns))
 

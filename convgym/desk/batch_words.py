@@ -4,7 +4,7 @@
     (act, place)    ─► a piece of `wording.acts_json`, a `Spoken`      the same
 
 An act of the customer states nothing, one and the same word, or a value of its account or of the
-record that it is about.
+record that it is about. `TurnWords` of a desk.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from convgym.desk import batch_tools, wording
 from convgym.desk.declaration import ACCOUNT
@@ -21,6 +22,7 @@ from convgym.desk.state import answer_json, error_json
 from convgym.desk.tasks import KNOWS_ID, Request, Task
 from convgym.engine.batch import ILLEGAL
 from convgym.engine.rules import ALLOW, Decision
+from convgym.engine.turn_words import Numbers
 from convgym.language.voice import Spoken
 
 if TYPE_CHECKING:
@@ -37,13 +39,15 @@ class DeskWords:
     def __init__(self, desk: ServiceDesk) -> None:
         self._desk, self._d, self._records = desk, desk.declaration, desk.records
         self._names = desk.v.user_acts
-        plain = [name.removesuffix("_wrong") for name in self._names]
-        self._owners = [self._owner(name) for name in plain]
-        self._informs = [name.startswith("inform_") for name in plain]
-        self._opening = [name.startswith(("greet", "request_", "inform_")) for name in plain]
-        self._result = lru_cache(_KEPT)(self._made_result)
-        self._piece = lru_cache(_KEPT)(self._made_piece)
-        self._act = lru_cache(_KEPT)(self._made_act)
+        self.names = plain = tuple(name.removesuffix("_wrong") for name in self._names)
+        self._owners = np.array([self._owner(name) for name in plain])
+        self.opening = np.array(
+            [name.startswith(("greet", "request_", "inform_")) for name in plain]
+        )
+        self.informs = np.array([name.startswith("inform_") for name in plain])
+        self.result = lru_cache(_KEPT)(self._result)
+        self.act_json = lru_cache(_KEPT)(self._act_json)
+        self.act = lru_cache(_KEPT)(self._act)
 
     def _owner(self, plain: str) -> int:
         slot = self._desk.value_slots.get(plain, "")
@@ -53,15 +57,7 @@ class DeskWords:
 
     # -- what tools answered -----------------------------------------------------------------------
 
-    def results_text(self, turn: np.void) -> tuple[str, ...]:
-        """What the tools answered in a step."""
-        count = turn["n_results"]
-        if not count:
-            return ()
-        result = self._result
-        return tuple([result(*row) for row in turn["results"][:count].tolist()])
-
-    def _made_result(self, code: int, first: int, second: int, third: int, *_: int) -> str:
+    def _result(self, code: int, first: int, second: int, third: int, *_: int) -> str:
         d, records = self._d, self._records
         if code == ILLEGAL:
             name = self._desk.actions.names[first]
@@ -132,39 +128,28 @@ class DeskWords:
 
     # -- the customer's turns ----------------------------------------------------------------------
 
-    def acts_json(self, turn: np.void, task: np.void) -> str:
-        """A customer's turn as a JSON list of `{"act", "value"}`."""
-        acts, piece = turn["acts"][: turn["n_acts"]].tolist(), self._piece
-        return "[" + ", ".join([piece(*place) for place in self._places(acts, turn, task)]) + "]"
+    def stated(
+        self, acts: Numbers, of: NDArray[np.int32], about: Numbers, tasks: NDArray[np.void]
+    ) -> Numbers:
+        """(workflow, row) that the value of each act is of; -1 where there is none.  (n, 2)
 
-    def spoken(self, turn: np.void, task: np.void) -> list[Spoken]:
-        """A customer's acts by name, with the slot and the value of those that state one."""
-        acts: list[int] = turn["acts"][: turn["n_acts"]].tolist()
-        if all([self._opening[act] for act in acts]):
-            # Who answers first and then remembers why they came writes it the other way round.
-            acts.sort(key=self._informs.__getitem__)
-        act = self._act
-        return [act(*place) for place in self._places(acts, turn, task)]
+        A value of the account has its row alone.
+        """
+        owners, made = self._owners[acts], np.full((len(acts), 2), -1)
+        own = np.flatnonzero(owners == _OF_ACCOUNT)
+        made[own, 1] = tasks["account"][of[own]]
+        own = np.flatnonzero(owners == _OF_RECORD)
+        made[own, 0] = tasks["workflow"][of[own], about[own]]
+        made[own, 1] = tasks["row"][of[own], about[own]]
+        return made
 
-    def _places(
-        self, acts: list[int], turn: np.void, task: np.void
-    ) -> list[tuple[int, int, int]]:
-        """(act, workflow, row) of each act; workflow and row are -1 where they say nothing."""
-        owners = self._owners
-        if not any([owners[act] for act in acts]):
-            return [(act, -1, -1) for act in acts]
-        about, account = int(turn["about"]), int(task["account"])
-        workflow, row = int(task["workflow"][about]), int(task["row"][about])
-        by_owner = ((-1, -1), (-1, account), (workflow, row))
-        return [(act, *by_owner[owners[act]]) for act in acts]
-
-    def _made_piece(self, act: int, workflow: int, row: int) -> str:
+    def _act_json(self, act: int, workflow: int, row: int) -> str:
         name = self._names[act]
         value = self._value(name, workflow, row)
         plain = name.removesuffix("_wrong")
         return json.dumps({"act": plain, "value": value} if value else {"act": plain})
 
-    def _made_act(self, act: int, workflow: int, row: int) -> Spoken:
+    def _act(self, act: int, workflow: int, row: int) -> Spoken:
         name = self._names[act]
         plain = name.removesuffix("_wrong")
         slot = self._desk.value_slots.get(plain, "")

@@ -195,7 +195,7 @@ def _pointer(desk: ServiceDesk, case: Case, kind: str, named: str) -> int:
     before, _, number = named.lower().partition(":")
     if number and before == kind:
         number = number.strip()
-        if len(number) == 1 and number.isdigit() and 1 <= int(number) <= each:
+        if len(number) == 1 and number.isdecimal() and 1 <= int(number) <= each:
             pointer = int(number) - 1
             return pointer if case.belief[desk.v.of[kind].seen[pointer]] else -1
         return -1

@@ -33,13 +33,13 @@ Keys = NDArray[np.uint64]
 Fields = list[tuple[Any, ...]]
 """Fields of a numpy record: name, type and, of an array, its shape."""
 
-MOST_SAID, SAID_WIDTH = 8, 5
+MOST_SAID, SAID_WIDTH = 16, 5
 """Acts of speech in one turn: kind, argument, pointer, value, claim."""
 MOST_CALLS, CALL_WIDTH = 4, 4
 """Calls in one turn: tool, argument, pointer, detail."""
 MOST_HEARD, HEARD_WIDTH = MOST_SAID, 4
 """What is heard: kind, argument, pointer, verdict."""
-MOST_RESULTS, RESULT_WIDTH = 12, 6
+MOST_RESULTS, RESULT_WIDTH = 18, 6
 """What calls and errors returned: a code of the domain's and what its text is made of."""
 MOST_ACTS = 24
 """Acts of a user's turn."""
@@ -103,6 +103,8 @@ ENDS = ("", "agent_ended", "transferred", "user_closed", "error_budget_spent", "
 
 ILLEGAL = 0
 """Code of the result of an act that refers to nothing seen so far; its number comes next."""
+QUOTED = -1
+"""Code of a result that quotes the reply; which of the reply's sentences it is comes next."""
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgym.engine.batch import Cells, Ints
+from convgym.engine.episode import Episode
 from convgym.engine.tasks import SPLITS
+from convgym.engine.turn_words import TurnWords
 
 
 class BatchedDomain(Protocol):
@@ -21,6 +23,9 @@ class BatchedDomain(Protocol):
     """Fields of an episode's record: `EPISODE_FIELDS`, `USER_FIELDS` and the domain's own."""
     task: np.dtype[np.void]
     """Fields of a compiled task; one of them is `oracle_length`."""
+    words: TurnWords
+    """Texts of what a step brought, made of `TURN_FIELDS` alone: they may be asked for when later
+    steps were taken."""
 
     def compile(self, split: str, number: int, into: np.void) -> None:
         """Write the task called `<split>-<number>` into a record of `task`."""
@@ -44,17 +49,33 @@ class BatchedDomain(Protocol):
         Episodes that end are graded; with `grades` the others are, too.
         """
 
-    # The next three read of an episode's record no field but those of `TURN_FIELDS`: what a step
-    # brought may be worded after later steps were taken.
+    def in_view(self, row: np.void, belief: Cells, task: Any) -> Episode:
+        """As much of the plain episode in a row, with this plain task, as its view is told from."""
 
-    def results_text(self, turn: np.void, task: np.void) -> tuple[str, ...]:
-        """What the tools answered in a step."""
+    # -- replies in free text --------------------------------------------------------------------
 
-    def acts_json(self, turn: np.void, task: np.void) -> str:
-        """The user's turn as JSON."""
+    reads: bool
+    """Whether it takes them; without, there is nothing of what follows."""
+    reading: np.dtype[np.void]
+    """Fields of a reply that was read: what it says in any state."""
 
-    def spoken(self, turn: np.void, task: np.void) -> list[Any]:
-        """The user's turn as acts by name with their values (`Spoken`)."""
+    def read(self, text: str, into: np.void) -> tuple[str, ...]:
+        """Write what a sanitised reply says into a record of `reading`.
+
+        Gives the sentences that answers to it may quote (`QUOTED`), in the order of their numbers.
+        """
+
+    def step_readings(
+        self,
+        rows: Ints,
+        which: Ints,
+        readings: NDArray[np.void],
+        episodes: NDArray[np.void],
+        belief: Cells,
+        tasks: NDArray[np.void],
+        grades: bool,
+    ) -> None:
+        """Take a reply in each of these rows: that at its place `which` in `readings`."""
 
 
 class TaskRows:

@@ -1,7 +1,8 @@
-"""Many conversations stepped as rows of integers, in acts: the batched engine as a vector env.
+"""Many conversations stepped as rows of integers: the batched engine as a vector env.
 
     seeds ─► keys ─► tasks, personas ─► open_rows ─┐
-    actions ─────────────────────────► step_rows ──┴─► features, masks, rewards, infos
+    acts ────────────────────────────► step_rows ──┼─► features, masks, rewards, infos
+    replies ─► readings ─────────► step_readings ──┘
 
 What it returns is what `gymnasium.vector.SyncVectorEnv` returns for the same seeds, keywords and
 actions, in every autoreset mode. A text among the infos is made when somebody reads it.
@@ -23,8 +24,11 @@ from convgym.engine.batched_domain import BatchedDomain
 from convgym.envs.autoreset import DISABLED, NEXT_STEP, SAME_STEP, gymnasium_mode, mode_named
 from convgym.envs.batched_episodes import BatchedEpisodes, Rows
 from convgym.envs.batched_infos import BatchedInfos
+from convgym.envs.batched_replies import BatchedReplies
+from convgym.envs.batched_views import BatchedViews
 from convgym.envs.batched_words import BatchedWords
 from convgym.envs.conversation_env import ConversationEnv
+from convgym.envs.rows import row_of
 from convgym.errors import InvalidAction, InvalidConfiguration
 
 Features = NDArray[np.float32]
@@ -34,14 +38,16 @@ Step = tuple[
 
 
 class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
-    """`num_envs` conversations with act numbers for actions; features or messages are seen.
+    """`num_envs` conversations; acts by number or replies in words; all but transcripts is seen.
 
-    `single` is one environment with the keywords of all of them; it is never stepped.
+    `single` is one environment with the keywords of all of them; it is never stepped. `batched` is
+    its domain on rows.
     """
 
     def __init__(
         self,
         single: ConversationEnv,
+        batched: BatchedDomain,
         num_envs: int = 1,
         autoreset_mode: Any = NEXT_STEP,
     ) -> None:
@@ -56,17 +62,20 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
         self._mode = mode_named(autoreset_mode)
         self.metadata = {**single.metadata, "autoreset_mode": gymnasium_mode(self._mode)}
         self._single, self._conditions = single, single.conditions
-        made: Any = single.domain
-        batched: BatchedDomain = made.batched(self._conditions.model, self._conditions.max_turns)
-        self._episodes = BatchedEpisodes(single, batched, num_envs)
         domain = single.domain
+        self._episodes = BatchedEpisodes(single, batched, num_envs)
         self._infos = BatchedInfos(
             self._episodes, batched, self._conditions, tuple(domain.violations)
         )
-        in_words = self._conditions.observation == "message"
-        self._words = (
-            BatchedWords(self._episodes, batched, self._conditions) if in_words else None
-        )
+        words, seen = None, self._conditions.observation
+        if seen != "features":
+            words = BatchedWords(self._episodes, batched, self._conditions)
+        self._words = words
+        self._views = None
+        if words is not None and seen == "dict":
+            self._views = BatchedViews(self._episodes, batched, domain, words)
+        in_text = self._conditions.action == "text"
+        self._replies = BatchedReplies(batched, num_envs) if in_text else None
         self._needs = batch.action_needs(domain.actions, domain.layout["always"])
         self._every: Rows = np.arange(num_envs, dtype=np.int32)
         self._over = np.ones(num_envs, dtype=bool)
@@ -91,7 +100,7 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
         rows = self._every if mask is None else self._rows_of(mask)
         self._begin(rows, self._seeds(seed, rows), rest)
         some = None if mask is None else rows
-        return self._observed(None), self._infos.of(some, self._masks(some), self._shaping(some))
+        return self._observed(), self._infos.of(some, self._masks(some), self._shaping(some))
 
     def reset_rows(
         self,
@@ -122,7 +131,7 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
         kept = {name: infos[name] for name in fields if name in infos}
         return [
             (seen, {name: values[row] for name, values in kept.items()})
-            for row, seen in zip(rows, self._observed(chosen), strict=True)
+            for row, seen in zip(rows, self._observed_each(chosen), strict=True)
         ]
 
     def _seeds(
@@ -162,6 +171,8 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
         self._episodes.begin(rows, seeds, setup, task_ids)
         if self._words is not None:
             self._words.begin(rows, setup)
+        if self._views is not None:
+            self._views.begin(rows)
         self._over[rows] = False
         self._was_reset = True
 
@@ -169,7 +180,7 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
 
     def step(self, actions: Any) -> Step:
         """One act in every row; what an episode's end brings depends on the autoreset mode."""
-        numbers = self._checked(actions)
+        numbers = self._checked(actions) if self._replies is None else self._read(actions)
         if not self._was_reset:
             raise gym.error.ResetNeeded("step came before the first reset; call reset first")
         over = self._over.copy() if self._mode == NEXT_STEP else None
@@ -185,7 +196,7 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
             begun = np.flatnonzero(over).astype(np.int32)
         rewards = np.zeros(self.num_envs)
         if len(stepped):
-            rewards[stepped] = self._episodes.step(stepped, numbers[stepped])
+            rewards[stepped] = self._take(stepped, numbers[stepped])
         if begun is not None:
             self._begin(begun, None, {})
         ended = self._episodes.ended.copy()
@@ -198,12 +209,17 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
         infos = self._infos.of(None, self._masks(None), self._shaping(None))
         for key, value in final.items():
             infos[key] = value
-        return self._observed(None), rewards, terminated, truncated, infos
+        return self._observed(), rewards, terminated, truncated, infos
+
+    def _take(self, rows: Rows, numbers: Rows) -> NDArray[np.float64]:
+        if self._replies is None:
+            return self._episodes.step(rows, numbers)
+        return self._episodes.step_replies(rows, self._replies, numbers)
 
     def _finish(self, rows: Rows) -> dict[str, Any]:
         """The last observations and infos of episodes that end, and the next ones begun."""
         observations = np.full(self.num_envs, None, dtype=object)
-        for row, last in zip(rows.tolist(), self._observed(rows), strict=True):
+        for row, last in zip(rows.tolist(), self._observed_each(rows), strict=True):
             observations[row] = last
         infos = self._infos.of(rows, self._masks(rows), self._shaping(rows))
         standing = np.zeros(self.num_envs, dtype=bool)
@@ -228,15 +244,34 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
             )
         return numbers.astype(np.int32)
 
+    def _read(self, actions: Any) -> Rows:
+        """Replies as their places among those read; raises InvalidAction for anything else."""
+        assert self._replies is not None
+        if isinstance(actions, str) or len(actions) != self.num_envs:
+            raise InvalidAction(
+                f"{1 if isinstance(actions, str) else len(actions)} texts came for "
+                f"{self.num_envs} environments; give one for each"
+            )
+        return self._replies.places(actions)
+
     # -- what is seen ----------------------------------------------------------------------------
 
-    def _observed(self, rows: Rows | None) -> Any:
-        """Observations of these rows, None for all: features, or a tuple of messages."""
+    def _observed(self) -> Any:
+        """Observations of all rows: features, a tuple of messages, or a dictionary of such."""
         if self._words is None:
-            return self._features(rows)
-        if rows is not None:
-            return self._words.messages(rows)
-        return tuple(self._words.messages(self._every))
+            return self._features(None)
+        if self._views is not None:
+            return self._views.observed(self._every, self._features(None))
+        return tuple(self._words.messages(self._every, self._episodes.quotes))
+
+    def _observed_each(self, rows: Rows) -> list[Any]:
+        """The observation of each of these rows."""
+        if self._words is None:
+            return list(self._features(rows))
+        if self._views is not None:
+            seen = self._views.observed(rows, self._features(rows))
+            return [row_of(seen, place) for place in range(len(rows))]
+        return self._words.messages(rows, self._episodes.quotes)
 
     def _features(self, rows: Rows | None) -> Features:
         belief = self._episodes.belief if rows is None else self._episodes.belief[rows]
@@ -246,6 +281,8 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _masks(self, rows: Rows | None) -> NDArray[np.int8]:
         belief = self._episodes.belief if rows is None else self._episodes.belief[rows]
+        if self._replies is not None:
+            return np.ones((len(belief), len(self._needs)), dtype=np.int8)
         legal = np.empty((len(belief), len(self._needs)), dtype=np.int8)
         batch.masks(self._needs, belief, legal)
         return legal

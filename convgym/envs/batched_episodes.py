@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from convgym.engine import batch, keys
 from convgym.engine.batched_domain import BatchedDomain, TaskRows
 from convgym.engine.tasks import SPLITS, parse_task_id
+from convgym.envs.batched_replies import BatchedReplies
 from convgym.envs.conversation_env import ConversationEnv
 from convgym.envs.episode_setup import EpisodeSetup
 from convgym.randomization.scenarios import user_key_of, wording_key_of
@@ -39,10 +40,16 @@ class BatchedEpisodes:
         self.task_ids = np.full(count, "", dtype=object)
         self.difficulty = np.full(count, -1.0)
         self.ended = np.zeros(count, dtype=bool)
+        self.characters = np.zeros(count, dtype=np.int64)
+        """Of the agent's newest reply in each row."""
+        self.quotes: list[tuple[str, ...]] = [()] * count
+        """Sentences of it that the tools' answers may quote; made anew with every step."""
         self.graded = np.zeros(count, dtype=bool)
         """Whether the newest step of a row was graded."""
         self.generators: list[np.random.Generator | None] = [None] * count
         self.seeds: list[int | None] = [None] * count
+        self._grades = self._conditions.reward == "milestones"
+        """Whether every step is graded."""
         self._run_keys = np.zeros(count, dtype=np.uint64)
         self._begun = np.zeros(count, dtype=np.int64)
         self._potential = np.zeros(count)
@@ -82,6 +89,7 @@ class BatchedEpisodes:
         self.difficulty[rows] = -1.0 if setup.difficulty is None else setup.difficulty / 100
         self.ended[rows] = self.graded[rows] = False
         self._potential[rows] = 0.0
+        self.characters[rows] = 0
 
     def _draw_tasks(
         self,
@@ -126,11 +134,28 @@ class BatchedEpisodes:
 
     def step(self, rows: Rows, actions: Rows) -> NDArray[np.float64]:
         """Take one act in each of these rows; what each of them earned.  # (len(rows),)"""
-        shaped = self._conditions.reward == "milestones"
-        self._batched.step_rows(rows, actions, self.records, self.belief, self.tasks, shaped)
+        self._batched.step_rows(
+            rows, actions, self.records, self.belief, self.tasks, self._grades
+        )
+        return self._earned(rows)
+
+    def step_replies(
+        self, rows: Rows, replies: BatchedReplies, places: Rows
+    ) -> NDArray[np.float64]:
+        """Take the reply at one of its `places` in each of these rows; what each earned."""
+        self._batched.step_readings(
+            rows, places, replies.readings, self.records, self.belief, self.tasks, self._grades
+        )
+        self.characters[rows] = replies.lengths(places)
+        self.quotes = [()] * len(self.quotes)
+        for row, quotes in zip(rows.tolist(), replies.quotes(places), strict=True):
+            self.quotes[row] = quotes
+        return self._earned(rows)
+
+    def _earned(self, rows: Rows) -> NDArray[np.float64]:
         ended = self.records["end"][rows] != batch.GOING_ON
         self.ended[rows] = ended
-        self.graded[rows] = ended | shaped
+        self.graded[rows] = ended | self._grades
         return self._rewards(rows, ended)
 
     def _rewards(self, rows: Rows, ended: NDArray[np.bool_]) -> NDArray[np.float64]:

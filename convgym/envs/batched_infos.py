@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from convgym.engine import batch, keys
 from convgym.engine.batch import ENDS, TURN_FIELDS
 from convgym.engine.batched_domain import BatchedDomain
+from convgym.engine.turn_words import acts_json, results_text
 from convgym.envs.batched_episodes import BatchedEpisodes, Rows
 from convgym.envs.conditions import Conditions
 from convgym.envs.late_infos import LateInfos
@@ -71,7 +72,7 @@ class BatchedInfos:
             "violations": self._in_words(records["violations"]),
             "milestones": np.where(graded, records["progress"], 0.0),
             "action_mask": masks,
-            "cost_characters": np.zeros(len(answered), dtype=np.int64),
+            "cost_characters": episodes.characters[chosen],
             "success": succeeded,
             "failure_reason": self._reasons(records, ended, succeeded),
             "oracle_length": np.where(ended, lengths, 0),
@@ -130,22 +131,18 @@ class BatchedInfos:
         turns = np.empty(len(episodes.records), dtype=_TURN)
         batch.copy_turns(episodes.records, turns)
         splits, numbers = episodes.splits.copy(), episodes.numbers.copy()
-        wanted = np.arange(len(turns)) if rows is None else rows
+        wanted = np.arange(len(turns), dtype=np.int32) if rows is None else rows
+        words, quotes = batched.words, episodes.quotes
 
-        def worded(text: Callable[[Any, Any], str]) -> NDArray[np.object_]:
-            texts = np.full(len(turns), None, dtype=object)
-            tasks = episodes.tasks_of(splits[wanted], numbers[wanted])
-            for row, task in zip(wanted.tolist(), tasks, strict=True):
-                texts[row] = text(turns[row], task)
-            return texts
+        def acts() -> NDArray[np.object_]:
+            tasks = episodes.tasks_of(splits, numbers)
+            return as_objects(acts_json(words, turns, tasks, wanted), wanted, len(turns))
 
-        def acts(turn: Any, task: Any) -> str:
-            return batched.acts_json(turn, task) if turn["answered"] else "[]"
+        def results() -> NDArray[np.object_]:
+            texts = results_text(words, turns, wanted, quotes)
+            return as_objects(texts, wanted, len(turns))
 
-        def results(turn: Any, task: Any) -> str:
-            return "\n".join(batched.results_text(turn, task))
-
-        return {"user_acts": lambda: worded(acts), "tool_results": lambda: worded(results)}
+        return {"user_acts": acts, "tool_results": results}
 
     def _terms_late(
         self,
@@ -196,3 +193,10 @@ def _standing(rows: Rows | None, count: int) -> NDArray[np.bool_]:
     standing = np.zeros(count, dtype=bool)
     standing[rows] = True
     return standing
+
+
+def as_objects(texts: list[str], rows: Rows, count: int) -> NDArray[np.object_]:
+    """Texts of some rows among those of all, which have None."""
+    spread = np.full(count, None, dtype=object)
+    spread[rows] = texts
+    return spread

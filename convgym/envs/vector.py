@@ -9,7 +9,7 @@ is asked for all rows of a step in one call, so that rows wait for an endpoint t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 from gymnasium.vector import SyncVectorEnv, VectorEnv
@@ -17,6 +17,9 @@ from gymnasium.vector.utils import iterate
 
 from convgym.envs.conversation_env import ConversationEnv
 from convgym.language.writing import WriteRequest
+
+if TYPE_CHECKING:
+    from convgym.engine.batched_domain import BatchedDomain
 
 MOST_WITHOUT_WRITER = 50
 """Realism, in hundredths, up to which no writer words a turn."""
@@ -115,10 +118,11 @@ def _vector_of(
     """The batched engine where it knows these keywords, else the synchronous environment."""
     vector = {key: keywords.pop(key) for key in ("autoreset_mode",) if key in keywords}
     single = kind(**keywords)
-    if _is_batched(single):
+    batched = _batched(single)
+    if batched is not None:
         from convgym.envs.batched import BatchedVectorEnv  # compiled code is made by whom it serves
 
-        return BatchedVectorEnv(single, num_envs, **vector)
+        return BatchedVectorEnv(single, batched, num_envs, **vector)
 
     def make() -> gym.Env[Any, Any]:
         return kind(**keywords)
@@ -127,11 +131,13 @@ def _vector_of(
     return ConversationVectorEnv(makers, **vector)
 
 
-def _is_batched(single: ConversationEnv) -> bool:
-    """Whether what the keywords ask for can be had from rows of integers."""
-    conditions = single.conditions
-    seen = conditions.observation in ("features", "message")
+def _batched(single: ConversationEnv) -> BatchedDomain | None:
+    """Its domain on rows of integers; None where its keywords ask for what these do not have."""
+    conditions, domain = single.conditions, single.domain
     worded = conditions.words["train"].voice.realism > MOST_WITHOUT_WRITER
-    asks = conditions.model is None or conditions.privileged or single.render_mode or worded
-    in_acts = conditions.action == "act" and seen and not asks
-    return in_acts and single.randomizer is None and hasattr(single.domain, "batched")
+    asks = conditions.privileged or single.render_mode or worded or single.randomizer is not None
+    seen = conditions.observation != "transcript"
+    if conditions.model is None or asks or not seen or not hasattr(domain, "batched"):
+        return None
+    batched: BatchedDomain = domain.batched(conditions.model, conditions.max_turns)
+    return batched if conditions.action == "act" or batched.reads else None

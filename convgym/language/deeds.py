@@ -217,9 +217,9 @@ def promises(line: Line, before: Lines) -> list[Hit]:
         hit
         for kind in ("do", "doing", "done")
         for hit in verbs(line, kind)
-        if announced(line.sentence, hit.start)
+        if not (kind == "done" and (is_whole(line, hit) or _by_agent(line.tokens, hit.start)))
+        and announced(line.sentence, hit.start)
         and not (_averted(line, hit.start) or _is_subject(line, hit))
-        and not (kind == "done" and (is_whole(line, hit) or _by_agent(line.tokens, hit.start)))
     ]
     for hit in line.of("noun"):
         left, _ = clause(line.sentence, hit.start)
@@ -292,8 +292,11 @@ def reports(line: Line) -> list[Hit]:
     if not _TIMES.isdisjoint(line.words) or "withheld" in line.places:
         return []
     found = [hit for hit in verbs(line, "done") if _is_done(line, hit)]
-    found += [hit for hit in line.of("noun") if _is_carried_out(line, hit)]
-    found += [hit for kind in ("do", "noun") for hit in line.of(kind) if _is_managed(line, hit)]
+    if "noun" in line.hits:
+        found += [hit for hit in line.of("noun") if _is_carried_out(line, hit)]
+    if "managed" in line.places:
+        mentioned = (*line.of("do"), *line.of("noun"))
+        found += [hit for hit in mentioned if _is_managed(line, hit)]
     said = [hit for hit in found if not _is_ensured(line.tokens, hit.start)]
     return sorted(said, key=lambda hit: hit.start)
 
@@ -310,8 +313,6 @@ def _is_undone(line: Line) -> bool:
 
 def _is_managed(line: Line, hit: Hit) -> bool:
     """"I was able to renew it", "we hereby confirm the renewal"."""
-    if "managed" not in line.places:
-        return False
     if _AGENT.isdisjoint(line.words) and "this" not in line.words:
         return False
     near = line.sentence.near("managed", hit.start, 5)

@@ -88,9 +88,9 @@ def percentages(tokens: Sequence[str]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     if _PER.isdisjoint(tokens):
         return found
-    for place, token in enumerate(tokens):
-        per = token == "per" and tokens[place + 1 : place + 2] == ["cent"]
-        if place and (token in ("%", "percent", "pct") or per):
+    for place in [at for at, token in enumerate(tokens) if token in _PER]:
+        per = tokens[place] != "per" or tokens[place + 1 : place + 2] == ["cent"]
+        if place and per:
             percent = _whole(tokens, place - 1)
             if percent >= 0:
                 found.append((place - 1, percent))
@@ -115,12 +115,11 @@ _CENTS = frozenset("cent cents pence".split())
 _SIGNED = re.compile(r"(?:[$€£]|\b(?:usd|eur|gbp)) ?(\d[\d.,]*\d|\d)(?![\d%])", re.I)
 _SIGN_LAST = re.compile(r"(?<![\w.,])(\d[\d.,]*\d|\d) ?[$€£]")
 _GROUPED = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\d,])")
-_DIGIT = re.compile(r"\d")
+_DOLLARS = re.compile(r"\$ ?(\d[\d.,]*\d|\d)(?![\d%])")
+"""As `_SIGNED`, for a text with no other sign and no code of a currency."""
 _MAYBE_EURO, _MAYBE_GROUPED = re.compile(r",\d\d"), re.compile(r",\d{3}")
-_MAYBE_UNIT = re.compile(r"\d[^\W\d_]")
-"""What a quick look finds in any of the figures above and below."""
-_SIGNS = ("$", "€", "£")
-_CODES = ("usd", "eur", "gbp")
+_DIGIT, _MAYBE_UNIT = re.compile("[0-9]"), re.compile("[0-9][A-Za-z]")
+"""What a quick look finds in any of the figures above and below; the latter two in ASCII."""
 _UNIT = re.compile(
     r"\b(\d+(?:\.\d+)?)(gb|tb|mb|[gmk]bps|mbits?|kg|km|cm|mm|ms|mah|wh|hrs?|mins?)\b", re.I
 )
@@ -142,29 +141,33 @@ class Figure(NamedTuple):
 
 def sums_written_out(text: str) -> str:
     """`text` with its sums as "1049.50 dollars", and units apart from their numbers."""
-    if not _DIGIT.search(text):
+    plain = text.isascii()
+    if plain and not _DIGIT.search(text):
         return text
     if _MAYBE_EURO.search(text):
         text = _EURO_SUM.sub(lambda m: _western(m[1]), text)
-    if _names_currency(text):
-        text = _SIGNED.sub(lambda m: f" {_western(m[1])} dollars ", text)
-        if any(sign in text for sign in _SIGNS):
+    signed = _SIGNED if not plain or _names_currency(text) else _DOLLARS if "$" in text else None
+    if signed is not None:
+        text = signed.sub(lambda m: f" {_western(m[1])} dollars ", text)
+        if "$" in text or "€" in text or "£" in text:
             text = _SIGN_LAST.sub(lambda m: f" {_western(m[1])} dollars ", text)
     if _MAYBE_GROUPED.search(text):
         text = _GROUPED.sub(lambda m: m[0].replace(",", ""), text)
-    return _UNIT.sub(r"\1 \2", text) if _MAYBE_UNIT.search(text) else text
+    if plain and not _MAYBE_UNIT.search(text):
+        return text
+    return _UNIT.sub(r"\1 \2", text)
 
 
 def _names_currency(text: str) -> bool:
-    """A sign of a currency or its code; a text with other letters than plain ones may have one."""
-    if not text.isascii() or "$" in text:
-        return True
+    """The code of a currency stands there."""
     lowered = text.lower()
-    return any(code in lowered for code in _CODES)
+    return "usd" in lowered or "eur" in lowered or "gbp" in lowered
 
 
 def _western(number: str) -> str:
     """1.049,50 and 1,049.50 as 1049.50."""
+    if "," not in number:
+        return number
     if _EUROPEAN.fullmatch(number):
         return number.replace(".", "").replace(",", ".")
     return number.replace(",", "")
@@ -173,25 +176,30 @@ def _western(number: str) -> str:
 def figures(tokens: Sequence[str]) -> list[Figure]:
     """All figures, in order; no word belongs to two of them."""
     numbers = [
-        at for at, token in enumerate(tokens) if token[0].isdecimal() or token in _NUMBER
-    ]
+        at for at, token in enumerate(tokens) if ":" > token >= "0" or token in _NUMBER
+    ]  # ":" is what follows on "9"
     if not numbers:
         return []
-    found = [_dated(tokens, place, date) for place, date in dates(tokens)]
+    found: list[Figure] = []
+    for place, date in dates(tokens):
+        found.append(_dated(tokens, place, date))
     for place, percent in percentages(tokens):
         start = place - (place > 0 and tokens[place - 1] in _NUMBER and tokens[place] in _NUMBER)
         end = place + (3 if tokens[place + 1] == "per" else 2)
         found.append(Figure("percent", str(percent), start, end))
-    taken = {at for figure in found for at in range(figure.start, figure.end)}
+    taken: set[int] = set()
+    for figure in found:
+        taken.update(range(figure.start, figure.end))
     end = 0
     for place in numbers:
         if place < end or place in taken:
             continue
-        figure = _number(tokens, place)
-        if figure is not None and taken.isdisjoint(range(place, figure.end)):
-            found.append(figure)
-            end = figure.end
-    found.sort(key=_START)
+        number = _number(tokens, place)
+        if number is not None and taken.isdisjoint(range(place, number.end)):
+            found.append(number)
+            end = number.end
+    if taken:
+        found.sort(key=_START)
     return found
 
 

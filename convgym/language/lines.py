@@ -64,24 +64,24 @@ class Line:
         if self._figures is None:
             self._figures = figures(self.tokens)
             if self.named and self._figures:
-                self._figures = [
-                    figure
-                    for figure in self._figures
-                    if not any(n.start <= figure.start < n.end for n in self.named)
-                ]
+                for hit in self.named:
+                    self._figures = [
+                        f for f in self._figures if not hit.start <= f.start < hit.end
+                    ]
         return self._figures
 
     def object_at(self, place: int) -> str:
         """The object named nearest before `place`, else the first here, else the last before."""
-        earlier = [hit.value for hit in self.named if hit.start <= place]
-        if earlier:
-            return earlier[-1]
+        for hit in reversed(self.named):
+            if hit.start <= place:
+                return hit.value
         return self.named[0].value if self.named else self.obj
-
 
     def objects_at(self, place: int) -> list[str]:
         """The object of what stands at `place`, with those that are listed beside it."""
         first = self.object_at(place)
+        if len(self.named) < 2:
+            return [first]
         at = next((n for n, hit in enumerate(self.named) if hit.value == first), -1)
         if at < 0:
             return [first]

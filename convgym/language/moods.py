@@ -83,10 +83,12 @@ _JOINTS = frozenset((",", "because", "although", "though", "since", "which"))
 _CONDITIONS = frozenset(
     "if once when whenever until till before after unless while whether".split()
 )
+_OPENERS = _JOINTS | _CONDITIONS
 WILL = frozenset("ill will shall lets gonna well".split())
 _WILL_PAIRS = frozenset(
     (("let", "me"), ("let", "us"), ("going", "to"), ("about", "to"), ("go", "ahead"))
 )
+_WILLING = WILL | {first for first, _ in _WILL_PAIRS}
 _HAVING = frozenset("have know hear see".split())
 _BE = frozenset("im am are were is being be now currently busy".split())
 _ENDS = frozenset(("you", "youll", "youd", "they", "theyll", "courier", "carrier", "driver"))
@@ -120,7 +122,7 @@ def clause(s: Sentence, place: int) -> tuple[list[str], str]:
     tokens = s.tokens
     begin = max(0, place - CLAUSE)
     for at in range(place - 1, begin - 1, -1):
-        if tokens[at] in _JOINTS or tokens[at] in _CONDITIONS:
+        if tokens[at] in _OPENERS:
             return tokens[at + 1 : place], tokens[at]
     return tokens[begin:place], ""
 
@@ -135,18 +137,19 @@ def announced(s: Sentence, place: int, *, governed: bool = False) -> bool:
     if not governed:
         if joint in _CONDITIONS or not _OPEN.isdisjoint(left) or awaits(s, place):
             return False
-        after = s.places.get("unable", ())
-        if any(at > place and "," not in s.tokens[place:at] for at in after):
+        after = s.places.get("unable")
+        if after and any(at > place and "," not in s.tokens[place:at] for at in after):
             return False  # "cancelling isn't possible"
-    pairs = list(pairwise(left))
-    willing = [at for at, token in enumerate(left) if token in WILL]
-    willing += [at for at, pair in enumerate(pairs) if pair in _WILL_PAIRS]
-    if ("let", "me") in pairs and not _HAVING.isdisjoint(left):
-        return False  # "let me have the address that we should ship to"
-    if willing:
-        passive = "be" in left[-3:]
-        ends = _ENDS.isdisjoint(left) or not any(at and left[at - 1] in _ENDS for at in willing)
-        return passive or (ends and "youll" not in left)
+    if not _WILLING.isdisjoint(left):
+        pairs = list(pairwise(left))
+        if ("let", "me") in pairs and not _HAVING.isdisjoint(left):
+            return False  # "let me have the address that we should ship to"
+        willing = [at for at, token in enumerate(left) if token in WILL]
+        willing += [at for at, pair in enumerate(pairs) if pair in _WILL_PAIRS]
+        if willing:
+            passive = "be" in left[-3:]
+            ends = _ENDS.isdisjoint(left) or not any(at and left[at - 1] in _ENDS for at in willing)
+            return passive or (ends and "youll" not in left)
     if left[-1:] in (["i"], ["we"]) and "now" in s.tokens:
         return True  # "I cancel it now"
     here = s.tokens[place]
@@ -156,6 +159,8 @@ def announced(s: Sentence, place: int, *, governed: bool = False) -> bool:
         )
     if left[-1:] in (["being"], ["gets"], ["get"]):
         return True
+    if DOERS.isdisjoint(left):
+        return False
     for at, token in enumerate(left):
         if token.endswith("ing") and token in DOERS:
             front = left[:at]
@@ -167,6 +172,8 @@ def announced(s: Sentence, place: int, *, governed: bool = False) -> bool:
 
 def awaits(s: Sentence, place: int) -> bool:
     """What follows makes it wait: "once you confirm", "as soon as I have it", "if you like"."""
+    if _CONDITIONS.isdisjoint(s.words) and "soon" not in s.words:
+        return False
     for at in range(place + 1, len(s.tokens)):
         token = s.tokens[at]
         if token in (",", "and"):

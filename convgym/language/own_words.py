@@ -37,7 +37,6 @@ _LABELS = re.compile(r"\b(deny|inform|instruct|confirm|offer|promise|quote) ?[:=
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{1,400})[\"”»]")
 _LONG_QUOTE = 4
 """Words from which on something in quotation marks is somebody's speech, and no label."""
-_MARKUP = re.compile(r"[<`{(>]")
 
 
 def own_words(text: str, names: tuple[str, ...]) -> list[tuple[str, bool]]:
@@ -46,7 +45,7 @@ def own_words(text: str, names: tuple[str, ...]) -> list[tuple[str, bool]]:
         text = text.rpartition("</think>")[2]
     if "<think>" in text:
         text = text.partition("<think>")[0]
-    if _MARKUP.search(text):
+    if "<" in text or "(" in text or "{" in text or "`" in text or ">" in text:
         text = _RAW.sub(_unraw, _outside(text))
     if '"' in text or "“" in text or "„" in text or "«" in text:
         text = _QUOTED.sub(lambda m: _unquoted(m, names), text)

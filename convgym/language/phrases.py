@@ -65,6 +65,10 @@ class PhraseBank:
         """All wordings of one act."""
         return tuple(dict.fromkeys(w for wordings in self._phrases[name] for w in wordings))
 
+    def wordings(self, name: str, register: int) -> Wordings:
+        """Those of a register, the shortest first."""
+        return self._phrases[name][register]
+
     def pick(self, name: str, drawn: int) -> str:
         """The wording that a 32-bit draw selects among all, placeholders still in it."""
         variants = self.variants(name)
@@ -78,7 +82,7 @@ class PhraseBank:
         the conversation begins in it; from there each turn takes another, none twice until all
         were used.
         """
-        wordings = self._phrases[name][style.register(drawn)]
+        wordings = self.wordings(name, style.register(drawn))
         return wordings[window_place(len(wordings), style, start, turn)]
 
     def extended(self, more: Mapping[str, Sequence[str]]) -> PhraseBank:
@@ -93,8 +97,12 @@ def window_place(count: int, style: Style, start: int, turn: int) -> int:
     reach = -(-count * 3 // 5)  # at full diversity: three fifths of the register
     width = max(1, -(-reach * style.diversity // 100))
     begin = (count - width) * style.verbosity // 100
-    stride = next(step for step in _STRIDES if width % step or step == 1)
-    return begin + (below(start, width) + turn * stride) % width
+    return begin + (below(start, width) + turn * stride_of(width)) % width
+
+
+def stride_of(width: int) -> int:
+    """Steps from one wording to the next in a window of so many."""
+    return next(step for step in _STRIDES if width % step or step == 1)
 
 
 def _listed(name: str, given: object) -> Wordings:

@@ -178,7 +178,7 @@ _HANDING = frozenset(
     "directing assign assigning call calling involve involving pull fetch fetching find let "
     "grab".split()
 )
-_PASSING = _STRONG | _HANDING
+_OVER = frozenset("through over across on".split())
 _WHOM = frozenset("you your this it case matter things chat conversation request".split())
 _MONEY = frozenset("money amount payment balance funds".split())
 _WEAK = frozenset("can could may might cannot cant wont want wants asked whether".split())
@@ -187,8 +187,10 @@ _FETCHED = ("get", "bring", "have", "loop", "involve", "call", "fetch", "let", "
 
 def hands_over(line: Line) -> bool:
     """"I'll put you through to a colleague", "transferring you now"."""
-    if _PASSING.isdisjoint(line.words) and "people" not in line.places:
-        return False
+    words = line.words
+    if "people" not in line.places and _STRONG.isdisjoint(words):
+        if _OVER.isdisjoint(words) or _HANDING.isdisjoint(words):
+            return False
     if line.staged or line.question or is_hedged(line) or "condition" in line.places:
         return False
     tokens = line.tokens
@@ -198,9 +200,8 @@ def hands_over(line: Line) -> bool:
             if _MONEY.isdisjoint(tokens[place + 1 : place + 5]) and _is_handing(line, place):
                 return True
         elif token in _HANDING:
-            over = tokens[place + 1 : place + 2] == ["you"] and not {
-                "through", "over", "across", "on"
-            }.isdisjoint(tokens[place + 2 : place + 4])  # fmt: skip
+            over = tokens[place + 1 : place + 2] == ["you"]
+            over = over and not _OVER.isdisjoint(tokens[place + 2 : place + 4])
             near = any(place < at <= place + 9 for at in people)
             whom = not _WHOM.isdisjoint(tokens[max(0, place - 4) : place + 4])
             whom = whom or token.startswith(_FETCHED)

@@ -43,8 +43,8 @@ class Rewriting:
         while waiting:
             number = (waiting & -waiting).bit_length() - 1
             pattern, instead = self._rules[number]
-            text, count = pattern.subn(instead, text)
-            if count:
+            if pattern.search(text) is not None:
+                text = pattern.sub(instead, text)
                 waiting |= self._waiting(text)
             waiting = waiting >> number + 1 << number + 1
         return text

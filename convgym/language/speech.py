@@ -39,8 +39,10 @@ WEIGHTY = frozenset("deny offer done inform confirm quote instruct promise recom
 MOST_CHARACTERS = 8192
 """Characters of one reply that are looked at; `MOST_TOKENS` words of them are read."""
 LONGEST_CACHED = 2048
-"""Characters of a reply that is remembered."""
+"""Characters of a reply that is remembered; where it is negative, sentences are not either."""
 CACHED = 8192
+SENTENCES_CACHED = 4096
+"""Sentences of which is remembered what stands in them: different replies share some."""
 AROUND = 6
 """Sentences to either side that can complete what one leaves open."""
 MOST_REASONS = 2
@@ -51,6 +53,9 @@ MOST_VALUES = 6
 """Facts of one reply; who tells more says every value."""
 
 
+Looked = tuple[dict[str, list[int]], dict[str, list[Hit]]]
+"""The places of each concept and the hits of each kind in a sentence."""
+_NO_HITS: list[Hit] = []
 _LISTED = frozenset(("value", "alone"))
 _GROUNDS = frozenset(("because", "alone"))
 _DEEDS = frozenset(("do", "doing", "done", "noun"))
@@ -83,6 +88,10 @@ class Claim(NamedTuple):
         return f"{self.act}({self.slot})" if self.slot else self.act
 
 
+ACT: Callable[[Claim], str] = itemgetter(0)
+ACT_AND_SLOT: Callable[[Claim], tuple[str, str]] = itemgetter(0, 1)
+
+
 class SpeechReader:
     """Reads replies in a domain that is declared by its cues."""
 
@@ -97,6 +106,9 @@ class SpeechReader:
         self._handles = frozenset(self.cues.handles)
         self._cached: Callable[[str, tuple[str, ...]], tuple[Claim, ...]] = lru_cache(CACHED)(
             self._read
+        )
+        self._seen: Callable[[tuple[str, ...]], Looked] = lru_cache(SENTENCES_CACHED)(
+            self._spans.look
         )
 
     def __reduce__(self) -> tuple[type[SpeechReader], tuple[Cues]]:
@@ -127,32 +139,41 @@ class SpeechReader:
         named = _compiled(names) if names else None
         lines: list[Line] = []
         known: dict[str, str] = {}
-        text = self._ids.sub(lambda m: _kept(m[0], known), text) if self.cues.ids else text
+        if self.cues.ids:
+            text = self._ids.sub(lambda m: _kept(m[0], known), text)
         budget = MOST_TOKENS
         for part, staged in own_words(text, names):
             for tokens, question, leads, joined in split(written_out(sums_written_out(part))):
                 budget -= len(tokens)
                 if budget < 0:
                     return lines
-                places, hits = self._spans.look(tokens)
-                objects = named.find(tokens).get("object", []) if named else []
-                objects += hits.pop("object", ())
-                if pointed := self._pointed(tokens, known):
-                    objects = sorted((*objects, *pointed), key=lambda hit: hit.start)
+                places, hits = self._look(tokens)
+                objects = hits.pop("object", _NO_HITS)
+                if named is not None:
+                    objects = named.find(tokens).get("object", _NO_HITS) + objects
+                if known or not self._handles.isdisjoint(tokens):
+                    objects = [*objects, *self._pointed(tokens, known)]
+                    objects.sort(key=lambda hit: hit.start)
                 sentence = Sentence(tokens, places, question, leads, joined)
                 lines.append(Line(sentence, hits, objects, staged))
-        last = ""
-        for before, line in zip([None, *lines], lines, strict=False):
-            line.obj = last
-            line.carried = before is not None and goes_on(line, before)
-            last = line.named[-1].value if line.named else last
+        before: Line | None = None
+        for line in lines:
+            if before is not None:
+                line.obj = before.named[-1].value if before.named else before.obj
+                line.carried = goes_on(line, before)
+            before = line
         return lines
+
+    def _look(self, tokens: list[str]) -> Looked:
+        """Places and hits in a sentence, in tables of its own; the lists in them are shared."""
+        if LONGEST_CACHED < 0:
+            return self._spans.look(tokens)
+        places, hits = self._seen(tuple(tokens))
+        return places.copy(), hits.copy()
 
     def _pointed(self, tokens: list[str], known: Mapping[str, str]) -> list[Hit]:
         """Ids and handles."""
         found: list[Hit] = []
-        if not known and self._handles.isdisjoint(tokens):
-            return found
         for place, token in enumerate(tokens):
             if token in known:
                 found.append(Hit(Tag("object", "", known[token]), place, place + 1))
@@ -169,28 +190,28 @@ class SpeechReader:
         text = text[:MOST_CHARACTERS]
         lines = self._lines(text, names)
         claims: list[Claim] = []
+        retracted, made_up, trade = labels_itself(text), False, False
         for place, line in enumerate(lines):
             before = lines[max(0, place - AROUND) : place]
             claims += self._of_line(line, before, lines[place + 1 : place + 1 + AROUND])
-        retracted = labels_itself(text) or any(
-            not line.question and ("retraction" in line.places or takes_back(line))
-            for line in lines
-        )
-        made_up = any("made_up" in line.places and not line.question for line in lines)
+            trade = trade or "term" in line.hits
+            if not line.question:
+                retracted = retracted or "retraction" in line.places or takes_back(line)
+                made_up = made_up or "made_up" in line.places
         found = tuple(dict.fromkeys(self._weighed(claims, lines, retracted, made_up)))
         if not found:
             if any("thanks_for" in line.places for line in lines):
                 return (Claim("greet"),)
             if any("filler" in line.places for line in lines):
                 return (Claim("chat"),)
-        if any("term" in line.hits for line in lines) and Claim("explain") not in found:
+        if trade and Claim("explain") not in found:
             found = (*found, Claim("jargon"))
         return found
 
     def _of_line(self, line: Line, before: list[Line], after: list[Line]) -> list[Claim]:
         """The claims of one sentence, in the order of its words."""
         told: list[tuple[int, Claim]] = []
-        kinds = line.hits
+        kinds, places = line.hits, line.places
         steps: list[Hit] = []
         looks: list[Hit] = []
         if "step" in kinds or "stepping" in kinds:
@@ -201,7 +222,7 @@ class SpeechReader:
             told += [(hit.start, Claim("check", hit.name)) for hit in looks]
         proposed: list[tuple[str, Line, int]] = []
         asked: list[Hit] = []
-        if is_direct(line):
+        if "confirm" in places and is_direct(line):
             proposed = confirms(line, before)
         if not proposed:
             if "ask" in kinds:
@@ -217,9 +238,10 @@ class SpeechReader:
                 for named in _meant(where, place, before)
             ]
         told += self._assertions(line, before, after, bool(proposed))
-        if len(told) > 1:
-            told.sort(key=itemgetter(0))
-        claims = [claim for _, claim in told]
+        claims: list[Claim] = []
+        if told:
+            told.sort(key=_PLACE)
+            claims = [*map(_CLAIM, told)]
         return self._with_pleasantries(line, before, after, claims, bool(asked or looks))
 
     def _assertions(
@@ -236,12 +258,13 @@ class SpeechReader:
             denied = refusals.denials(line, before, after, self.cues.denials)
             told += [(hit.start, self._claim("deny", hit.name, line, hit)) for hit in denied]
         if not _DEEDS.isdisjoint(kinds):
-            done = [] if proposed or denied else reports(line)
-            told += [(hit.start, claim) for hit in done for claim in _made("done", line, hit)]
-            told += [(0, Claim("undone", name)) for name in unreported(line)]
+            for hit in () if proposed or denied else reports(line):
+                told += _made("done", line, hit)
+            for name in unreported(line):
+                told.append((0, Claim("undone", name)))
         if not proposed:
-            said = promises(line, before)
-            told += [(hit.start, claim) for hit in said for claim in _made("promise", line, hit)]
+            for hit in promises(line, before):
+                told += _made("promise", line, hit)
         if not _STEPS.isdisjoint(kinds):
             told += [(0, Claim("uninstruct", name)) for name in directives.forbids(line)]
         if "offer" in kinds and "quote" not in line.places:
@@ -250,8 +273,8 @@ class SpeechReader:
         if not (listed or _FACTS.isdisjoint(kinds)):
             told += self._facts(line)
         if self.cues.recommend is not None and line.named:
-            named = statements.recommended(line, before)
-            told += [(hit.start, Claim("recommend", object=hit.value)) for hit in named]
+            for hit in statements.recommended(line, before):
+                told.append((hit.start, Claim("recommend", object=hit.value)))
         if self.cues.quote is not None:
             told += self._prices(line)
         return told
@@ -279,7 +302,7 @@ class SpeechReader:
             first.append(Claim("greet"))
         if pleasantries.hands_over(line):
             first.append(Claim("promise", "transfer"))
-        elif pleasantries.waits(line) and not asking:
+        elif "wait" in line.places and not asking and pleasantries.waits(line):
             if not pleasantries.is_told_to_wait(line, (*before[-1:], *after[:1])):
                 first.append(Claim("wait"))
         if "sorry" in line.places:
@@ -288,14 +311,13 @@ class SpeechReader:
             )
             if pleasantries.apologises(line, after, refusing):
                 first.append(Claim("apologise"))
-        weighty = [claim for claim in claims if claim.act not in _TAKEN_BACK]
+        weighty = not _TAKEN_BACK.issuperset(map(ACT, claims))
         if not weighty:
             if pleasantries.asks_more(line):
                 first.append(Claim("ask", "more"))
             elif pleasantries.asks_intent(line, False):
                 first.append(Claim("ask_intent"))
-        if pleasantries.explains(line, bool(weighty or first)):
-            if not weighty:
+            if pleasantries.explains(line, bool(first)):
                 first.append(Claim("explain"))
         if pleasantries.closes(line):
             first.append(Claim("close"))
@@ -313,14 +335,17 @@ class SpeechReader:
         """Leave out what other claims of the same reply make nonsense of."""
         if retracted:
             claims = [claim for claim in claims if claim.act not in WEIGHTY]
+        acts = [*map(ACT, claims)]
+        if _CONSISTENT.issuperset(acts):
+            return claims
+        if len(acts) == 1 and not made_up:  # nothing beside it speaks against it
+            return [] if acts[0] in _TAKEN_BACK else claims
         slots: dict[str, set[str]] = {}
         for claim in claims:
             if claim.act in slots:
                 slots[claim.act].add(claim.slot)
             else:
                 slots[claim.act] = {claim.slot}
-        if slots.keys() <= _CONSISTENT:
-            return claims
         gone: set[tuple[str, str]] = set()
         for act, most in (("deny", MOST_REASONS), ("offer", MOST_OFFERS), ("instruct", MOST_STEPS)):
             if len(slots.get(act, ())) > most:
@@ -329,7 +354,7 @@ class SpeechReader:
             asked = {(claim.slot, claim.object) for claim in claims if claim.act == "confirm"}
             if len({slot for slot, _ in asked}) > 1 or len({name for _, name in asked} - {""}) > 1:
                 gone |= {("confirm", slot) for slot, _ in asked}
-        needed = bool(slots.get("ask", set()) - {"more"})
+        needed = not slots.get("ask", set()) <= {"more"}
         for deed in slots.get("promise", set()) - {"transfer"}:
             done = deed in slots.get("confirm", ()) or deed in slots.get("done", ())
             if needed or done or len(slots["promise"]) > 2:
@@ -388,10 +413,16 @@ def _contradicted(claims: list[Claim]) -> set[tuple[str, str, str]]:
     return {told for told, several in values.items() if len(several) > 1}
 
 
-def _made(act: str, line: Line, hit: Hit) -> list[Claim]:
+_PLACE: Callable[[tuple[int, Claim]], int] = itemgetter(0)
+_CLAIM: Callable[[tuple[int, Claim]], Claim] = itemgetter(1)
+
+
+def _made(act: str, line: Line, hit: Hit) -> list[tuple[int, Claim]]:
     """A deed that is done or promised, once for each object of it."""
-    figures = _figures(line)
-    return [Claim(act, hit.name, figures, named) for named in line.objects_at(hit.start)]
+    deed, figures = hit.name, _figures(line)
+    return [
+        (hit.start, Claim(act, deed, figures, named)) for named in line.objects_at(hit.start)
+    ]
 
 
 def _meant(where: Line, place: int, before: Sequence[Line]) -> list[str]:

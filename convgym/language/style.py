@@ -6,8 +6,9 @@ A style stands beside the persona: by default it is the persona's own, and a set
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Real
 from typing import Any
 
@@ -81,9 +82,9 @@ _NEAR = {
     for pair in "as sd df fg gh jk kl er rt tu io op vb nm cv".split()
     for a, b in ((pair[0], pair[1]), (pair[1], pair[0]))
 }
-_ODDS = 8
+ODDS = 8
 """At a typo rate of 1, one word in this many is misspelt."""
-_WORDS = 1000
+WORDS = 1000
 """Number of the first of the draws of a turn's words, after those of its wording."""
 
 
@@ -95,17 +96,40 @@ def misspelt(text: str, rate: int, key: int, stream: int, turn: int, place: int)
     """
     if not rate:
         return text
+    limit = rate * 2**32 // (100 * ODDS)
+    slipped = [
+        index
+        for index in open_to_slips(text)
+        if draw(key, stream, turn, WORDS + 64 * place + index) < limit
+    ]
+    return with_slips(text, slipped, key, stream, turn, place)
+
+
+def with_slips(
+    text: str, slipped: Sequence[int], key: int, stream: int, turn: int, place: int
+) -> str:
+    """`text` with the words at these places misspelt, each by a draw of its own."""
+    if not slipped:
+        return text
     words = text.split(" ")
-    limit = rate * 2**32 // (100 * _ODDS)
-    for index, word in enumerate(words):
-        if len(word) <= 3 or "{" in word:
-            continue
-        if draw(key, stream, turn, _WORDS + 64 * place + index) < limit:
-            core = word.rstrip(".,!?;:")
-            if core.replace("'", "").isalpha() and len(core) > 3:
-                slip = _slip(core, draw(key, stream, turn, _WORDS * 9 + 64 * place + index))
-                words[index] = slip + word[len(core) :]
+    for index in slipped:
+        core = _core(words[index])
+        slip = _slip(core, draw(key, stream, turn, WORDS * 9 + 64 * place + index))
+        words[index] = slip + words[index][len(core) :]
     return " ".join(words)
+
+
+@lru_cache(maxsize=4096)
+def open_to_slips(text: str) -> tuple[int, ...]:
+    """Places of the words of a text that may be misspelt."""
+    words = enumerate(text.split(" "))
+    return tuple(place for place, word in words if "{" not in word and _core(word))
+
+
+def _core(word: str) -> str:
+    """A word without its punctuation; empty where it is none, or too short to be misspelt."""
+    core = word.rstrip(".,!?;:")
+    return core if core.replace("'", "").isalpha() and len(core) > 3 else ""
 
 
 def _slip(word: str, drawn: int) -> str:

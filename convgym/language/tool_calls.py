@@ -50,7 +50,7 @@ def parse_reply(text: str) -> Parsed:
         return Parsed(text.strip(), (), ())
     calls: list[RawCall] = []
     errors: list[str] = []
-    before, _, rest = text.partition("<tool_call>")
+    before, _, rest = _without_thought(text).partition("<tool_call>")
     body, closed, after = rest.partition("</tool_call>")
     if closed and "<" not in body and _is_speech(before) and _is_speech(after):
         _decode(body.strip(), calls, errors)  # one call, and nothing else to look for
@@ -65,6 +65,14 @@ def parse_reply(text: str) -> Parsed:
 def _is_speech(text: str) -> bool:
     """Nothing in it opens a call, a thought or a token of control."""
     return not ("<" in text or "{" in text or "[" in text or "`" in text)
+
+
+def _without_thought(text: str) -> str:
+    """`text` without the one thought that it begins with, if that is plain to see."""
+    if not text.startswith("<think>"):
+        return text
+    thought, _, rest = text[len("<think>") :].partition("</think>")
+    return text if "<" in thought else f" {rest}"
 
 
 def _without_calls(text: str, calls: list[RawCall], errors: list[str]) -> str:

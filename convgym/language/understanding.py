@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 _SENTENCE_END = re.compile(
@@ -19,8 +20,7 @@ _SENTENCE_END = re.compile(
     r"|\s\|\s|\s[*•]\s|\s\d\)\s"
 )
 _PLAIN_END = re.compile(r"[.!;…?\n](?:(?<=\?)\?*|(?<=\n)\n*|(?<=[.!;…])(?=[\s)\"'’”*_|]|$))")
-"""As `_SENTENCE_END`, for a text without any of `_OTHER_ENDS`: one character opens every match."""
-_OTHER_ENDS = (" but ", "|", "*", "•", ")")
+"""As `_SENTENCE_END`, for a text without its longer ends: one character opens every match."""
 _PICTURE_END = re.compile("[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f? +(?=[A-Z])")
 """An emoji that stands for a full stop: "Order cancelled ✅ Anything else?"."""
 _PICTURE = re.compile("[\u2600-\u27bf\U0001f300-\U0001faff]+\ufe0f?")
@@ -98,7 +98,11 @@ class Sentence:
         """All places of some concepts."""
         if len(concepts) == 1:
             return [*self.places.get(concepts[0], ())]
-        return [place for concept in concepts for place in self.places.get(concept, ())]
+        found: list[int] = []
+        if not self._lacks(concepts):
+            for concept in concepts:
+                found += self.places.get(concept, ())
+        return found
 
     def near(self, concept: str, place: int, reach: int) -> bool:
         """Whether `concept` stands up to `reach` tokens before `place`, nothing between."""
@@ -204,27 +208,33 @@ class Lexicon:
     def places(self, tokens: Sequence[str]) -> dict[str, list[int]]:
         """Start places of each concept in a list of tokens."""
         found: dict[str, list[int]] = {}
-        first, words, covered = self._trie.get, [*tokens, STOP], 0
-        for place, token in enumerate(tokens):
-            node = first(token)
+        words, covered = [*tokens, STOP], 0
+        for place, node, following in zip(count(), map(self._trie.get, tokens), words[1:]):
             if node is None:
                 continue
-            ahead = place + 1
-            while (longer := node.get(words[ahead])) is not None:
-                node = longer
-                ahead += 1
+            longer = node.get(following)
+            if longer is not None:
+                ahead = place + 1
+                while longer is not None:
+                    node = longer
+                    ahead += 1
+                    longer = node.get(words[ahead])
             if node.found is None:
                 continue
             marks, length, concepts = node.found
-            for mark in marks:
-                if mark in found:
-                    found[mark].append(place)
-                else:
-                    found[mark] = [place]
+            if marks:
+                for mark in marks:
+                    if mark in found:
+                        found[mark].append(place)
+                    else:
+                        found[mark] = [place]
             if place + length > covered:
                 covered = place + length
                 for concept in concepts:
-                    found.setdefault(concept, []).append(place)
+                    if concept in found:
+                        found[concept].append(place)
+                    else:
+                        found[concept] = [place]
         return found
 
     def read(self, text: str) -> list[Sentence]:
@@ -250,8 +260,11 @@ def split(text: str) -> list[Part]:
     budget, begin = MOST_TOKENS, 0
     if not text.isascii():
         text = _PICTURE.sub(" , ", _PICTURE_END.sub(" . ", text))
-    lowered = _STRETCHED.sub(r"\1", text.lower())
-    ends = _SENTENCE_END if any(map(lowered.__contains__, _OTHER_ENDS)) else _PLAIN_END
+    lowered = text.lower()
+    if _has_three_alike(lowered):
+        lowered = _STRETCHED.sub(r"\1", lowered)
+    longer = " but " in lowered or "|" in lowered or "*" in lowered or ")" in lowered
+    ends = _SENTENCE_END if longer or "•" in lowered else _PLAIN_END
     for end in ends.finditer(lowered):
         budget -= _add(lowered[begin : end.start()], end[0], parts, budget)
         begin = end.end()
@@ -262,9 +275,18 @@ def split(text: str) -> list[Part]:
     return parts
 
 
+def _has_three_alike(text: str) -> bool:
+    """Whether some byte of the text stands three times in a row."""
+    raw = text.encode("utf-8", "surrogatepass")
+    number = int.from_bytes(raw, "little")
+    return b"\0\0" in (number ^ number >> 8).to_bytes(len(raw), "little")  # next to its like: 0
+
+
 def _add(raw: str, stop: str, parts: list[Part], budget: int) -> int:
     """Append one sentence, or two where a question hangs on a statement; how many words."""
-    tokens = words_of(raw)[:budget]
+    tokens = words_of(raw)
+    if len(tokens) > budget:
+        del tokens[budget:]
     while tokens and tokens[0] == ",":
         del tokens[0]
     while tokens and tokens[-1] == ",":

@@ -25,8 +25,8 @@ TEMPLATE, RETRIEVAL, WRITER = "template", "retrieval", "writer"
 
 SOURCE = 900
 """Number of a turn's draw of its source; those of the misspellings lie elsewhere."""
-_REGISTER = 901
-_START = 902
+REGISTER = 901
+START = 902
 """Number of the conversation's draw that says where in their wordings its acts begin."""
 
 
@@ -76,11 +76,12 @@ class Voice:
                     sentences.append((place, text, frozenset((act,))))
         sentences.sort(key=lambda sentence: sentence[0])
         typos = style.typo_rate
-        parts = _ended([misspelt(t, typos, key, WORDING, turn, at) for at, t, _ in sentences])
+        parts = [misspelt(t, typos, key, WORDING, turn, at) for at, t, _ in sentences]
+        parts[:-1] = map(ended, parts[:-1])
         # Two acts of a turn may have one slot: each has its own value in its own sentence.
         for place, (_, _, own) in enumerate(sentences):
-            parts[place] = _filled(parts[place], [one for one in spoken if one.act in own])
-        return _filled(" ".join(parts), spoken)
+            parts[place] = filled(parts[place], [one for one in spoken if one.act in own])
+        return filled(" ".join(parts), spoken)
 
     def _whole(self, whole: Signature, style: Style, key: int, turn: int) -> str:
         drawn, start = _conversation(key)
@@ -90,19 +91,15 @@ class Voice:
 @lru_cache(maxsize=1024)
 def _conversation(key: int) -> tuple[int, int]:
     """Draws of the register, which nobody changes on the way, and of where wordings begin."""
-    return draw(key, WORDING, 0, _REGISTER), draw(key, WORDING, 0, _START)
+    return draw(key, WORDING, 0, REGISTER), draw(key, WORDING, 0, START)
 
 
-def _ended(parts: list[str]) -> list[str]:
-    """Sentences for a row; terse ones have no full stop, and between two one is needed."""
-    last = len(parts) - 1
-    return [
-        part + "." if place < last and (part[-1:].isalnum() or part[-1:] == "}") else part
-        for place, part in enumerate(parts)
-    ]
+def ended(sentence: str) -> str:
+    """A sentence before another; terse ones have no full stop, and here one is needed."""
+    return sentence + "." if sentence[-1:].isalnum() or sentence[-1:] == "}" else sentence
 
 
-def _filled(text: str, spoken: Sequence[Spoken]) -> str:
+def filled(text: str, spoken: Sequence[Spoken]) -> str:
     """A text with the values of these acts in place of their slots."""
     for _, slot, value in spoken:
         if slot and "{" in text:

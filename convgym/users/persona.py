@@ -219,12 +219,12 @@ def persona_of_levels(levels: Sequence[int], name: str) -> Persona:
     return Persona(**fields, name=name)
 
 
-_WRITING = tuple(TRAITS.index(name) for name in ("formality", "verbosity", "typo_rate"))
+WRITING = tuple(TRAITS.index(name) for name in ("formality", "verbosity", "typo_rate"))
 
 
 def own_style(levels: Levels, diversity: int = HUNDRED) -> Style:
     """How the persona with these levels writes by itself."""
-    formality, verbosity, typo_rate = (levels[trait] for trait in _WRITING)
+    formality, verbosity, typo_rate = (levels[trait] for trait in WRITING)
     return Style(formality, verbosity, typo_rate, diversity)
 
 

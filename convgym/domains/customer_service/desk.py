@@ -13,8 +13,16 @@ from convgym.desk.loading import declaration_of
 from convgym.desk.state import Case
 from convgym.desk.tasks import Tasks
 from convgym.desk.vocabulary import Vocabulary
+from convgym.domains.customer_service.reports import ELSEWHERE
 from convgym.domains.customer_service.understanding import LATE, Claim, Reranker, read_speech
-from convgym.domains.customer_service.world import DELIVERED, DEPENDS, STAGES, world
+from convgym.domains.customer_service.world import (
+    DELIVERED,
+    DEPENDS,
+    STAGES,
+    STREETS,
+    TOWNS,
+    world,
+)
 from convgym.engine import acts
 from convgym.engine.acts import Said
 from convgym.language.phrases import PhraseBank, packaged_banks
@@ -57,6 +65,13 @@ class CustomerServiceDesk(ServiceDesk):
 
     def __init__(self) -> None:
         super().__init__(vocabulary(), tasks())
+
+    def batched(self, model: Any, max_turns: int) -> Any:
+        """This desk and its customer on rows of integers; replies are read as numbers, too."""
+        from convgym.desk.batch import BatchedDesk
+        from convgym.domains.customer_service.batch_forms import ShopForms
+
+        return BatchedDesk(self, model, max_turns, ShopForms(self))
 
     # -- words -------------------------------------------------------------------------------------
 
@@ -123,12 +138,12 @@ class CustomerServiceDesk(ServiceDesk):
 
     def left_standing(self, case: Case, said: Sequence[Any]) -> Sequence[Any]:
         """Without the ground of a refusal: "it has shipped" also holds of what was delivered."""
-        if case.workflow.kind != "order" or not any(one[:2] in _REFUSED_TOO_LATE for one in said):
+        if case.workflow.kind != "order" or not any(one[:2] in REFUSED_TOO_LATE for one in said):
             return said
         if self.records.text("order", case.request.row, "status") != STAGES[DELIVERED]:
             return said
         own = ("", self.records.text("order", case.request.row, "order"))
-        return [one for one in said if not (one[:3] == _SHIPPED and one[3] in own)]
+        return [one for one in said if not (one[:3] == SHIPPED_TOLD and one[3] in own)]
 
     def write_meant(self, case: Case, workflow: str, named: str) -> str:
         """"Shall I cancel it?" is about the subscription where that is to be ended."""
@@ -163,12 +178,12 @@ class CustomerServiceDesk(ServiceDesk):
         """What a report names; what follows the street may be anything but another town."""
         if workflow != "address":
             return workflow in ("return", "cancel") or super().agrees_on(case, workflow, value)
-        place = " ".join(word for word in value.split() if _is_place(word))
+        place = place_in(value)
         return not place or super().agrees_on(case, workflow, place)
 
 
-_SHIPPED = ("inform", "status", "shipped")
-_REFUSED_TOO_LATE = tuple(("deny", x) for x in ("not_cancellable", "already_shipped", LATE))
+SHIPPED_TOLD = ("inform", "status", "shipped")
+REFUSED_TOO_LATE = tuple(("deny", x) for x in ("not_cancellable", "already_shipped", LATE))
 _TOO_LATE = {
     "cancel": "not_cancellable",
     "address": "already_shipped",
@@ -179,9 +194,9 @@ _TOO_LATE = {
 }
 
 
-def _is_place(word: str) -> bool:
-    from convgym.domains.customer_service.reports import ELSEWHERE
-    from convgym.domains.customer_service.world import STREETS, TOWNS
+_PLACES = frozenset(" ".join((*STREETS, *TOWNS, ELSEWHERE)).lower().split())
 
-    known = " ".join((*STREETS, *TOWNS, ELSEWHERE)).lower().split()
-    return word in known or word.isdigit()
+
+def place_in(value: str) -> str:
+    """The words of an address as it was told that are of a place this shop knows."""
+    return " ".join(word for word in value.split() if word in _PLACES or word.isdigit())

@@ -16,7 +16,8 @@ def tell_status(s: Sentence, order: str) -> list[Claim]:
     out: list[Claim] = []
     told = [(at, stage, _subject(s, at) or order) for at, stage in own_stages(s)]
     for name in STATUS:
-        if any(s.near("negation", at, 2) and not is_ruled(s, at) for at in s.at(name)):
+        stands = s.places.get(name, ())
+        if any(s.near("negation", at, 2) and not is_ruled(s, at) for at in stands):
             out.append(Claim("untold", "status", name, order))
     last = {(stage, subject): at for at, stage, subject in told}
     for at, stage, subject in told:

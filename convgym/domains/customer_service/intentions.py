@@ -56,9 +56,9 @@ _SIGNS = WILL | frozenset(("let", "going", "about", "being", "gets", "while", "n
 
 def _may_promise(s: Sentence) -> bool:
     """A quick look, whether there is anything to read at all."""
-    return "people" in s.places or any(
-        token in _SIGNS or token.endswith("ing") for token in s.tokens
-    )
+    if "people" in s.places or not _SIGNS.isdisjoint(s.words):
+        return True
+    return "ing " in " ".join((*s.tokens, ""))
 
 
 def _returns(s: Sentence) -> bool:
@@ -129,18 +129,23 @@ _TAKING = frozenset(
 )
 
 
+_OVER = frozenset("through over across on".split())
+
+
 def _transfers(s: Sentence) -> bool:
     tokens = s.tokens
     people = [] if "know" in tokens else s.at("people")
+    if not people and _STRONG.isdisjoint(s.words):
+        if _OVER.isdisjoint(s.words) or _HANDING.isdisjoint(s.words):
+            return False
     for place, token in enumerate(tokens):
         if token in _STRONG:
             following = tokens[place + 1 : place + 5]
             if _MONEY.isdisjoint(following) and _is_handing(s, place):
                 return True
         elif token in _HANDING:
-            over = tokens[place + 1 : place + 2] == ["you"] and not {
-                "through", "over", "across", "on"
-            }.isdisjoint(tokens[place + 2 : place + 4])  # fmt: skip
+            over = tokens[place + 1 : place + 2] == ["you"]
+            over = over and not _OVER.isdisjoint(tokens[place + 2 : place + 4])
             if token.startswith(("put", "get", "hand", "pass", "connect")) and over:
                 over = not people or any(at > place for at in people)
             near = any(place < at <= place + 9 for at in people)

@@ -222,7 +222,7 @@ def _asks_for_it(s: Sentence, before: Around) -> bool:
         return True
     if s.tokens in (["what", "is", "it"], ["whats", "it"]):
         return any(not _MISSING_IT.isdisjoint(n.words) for n in before[-1:])
-    return requests(s) and any(
+    return not _GIVE.isdisjoint(s.words) and requests(s) and any(
         token in _GIVE and s.tokens[at + 1 : at + 2] in (["it"], ["them"], ["yours"], ["that"])
         for at, token in enumerate(s.tokens)
     )

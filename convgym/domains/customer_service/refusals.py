@@ -32,6 +32,7 @@ _SPECIFIC = frozenset(
 )
 _OWN = frozenset("your yours this these youve youd".split())
 _IT = frozenset("it its them theyre".split())
+_POINTING = _OWN | _IT | {"the", "that"}
 _JOINTS = frozenset((",", "and", "but", "so", "because", "since", "as"))
 _BREAKS = frozenset((",", "as", "because", "since"))
 _DEEDS = frozenset("cancel return accept take change update".split())
@@ -104,7 +105,11 @@ def is_general(s: Sentence, end: int = MOST_TOKENS) -> bool:
 
 
 def _has_own(s: Sentence) -> bool:
-    return any(_is_own(s, place) for place in range(len(s.tokens)))
+    return any(
+        _is_own(s, place)
+        for place, token in enumerate(s.tokens)
+        if token in _POINTING or token[0] == "w"
+    )
 
 
 def is_ruled(s: Sentence, place: int) -> bool:
@@ -471,6 +476,8 @@ def offers_credit(s: Sentence, before: Around) -> bool:
 def comes_later(s: Sentence, before: Around) -> bool:
     """A return after the arrival: "once it is there", "let it come, and then …"."""
     last = before[-1:]
+    if not s.has("return", "later"):
+        return False
     if (
         s.has("window", "days", "over")
         or "only" in s.words

@@ -31,6 +31,8 @@ _STREETS = frozenset(
 def place_named(s: Sentence) -> str:
     """The street with its number, "7 harbour view"; of two the one that is not left behind."""
     tokens, found = s.tokens, []
+    if _STREETS.isdisjoint(s.words):
+        return ""
     for place, token in enumerate(tokens):
         if token not in _STREETS:
             continue
@@ -105,7 +107,7 @@ def _town(rest: list[str]) -> list[str]:
 
 def street_named(s: Sentence) -> bool:
     """A street without its number: "to Park Lane"."""
-    return any(
+    return not _STREETS.isdisjoint(s.words) and any(
         token in _STREETS and place > 1 and s.word_before(_TOWARDS, place, 3)
         for place, token in enumerate(s.tokens)
     )

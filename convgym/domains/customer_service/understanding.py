@@ -191,16 +191,21 @@ def _read(text: str) -> tuple[Claim, ...]:
             _note_numbers(sentence, named)
         before = sentences[max(0, place - FAR) : place]
         _read_sentence(sentence, before, sentences[place + 1 : place + 1 + REACH], named, claims)
-    if any("retraction" in s.places and not (s.question or _conditional(s)) for s in sentences):
+    concepts: set[str] = set().union(*[s.places for s in sentences])
+    if "retraction" in concepts and any(
+        "retraction" in s.places and not (s.question or _conditional(s)) for s in sentences
+    ):
         claims = [claim for claim in claims if claim.act not in _WEIGHTY]
-    made_up = any("made_up" in s.places and not s.question for s in sentences)
+    made_up = "made_up" in concepts and any(
+        "made_up" in s.places and not s.question for s in sentences
+    )
     found = tuple(dict.fromkeys(_weighed(claims, made_up)))
     if not found:
-        if any("thanks_for" in s.places for s in sentences):
+        if "thanks_for" in concepts:
             return (Claim("greet"),)
-        if any(s.has("verify", "filler") for s in sentences):
+        if not concepts.isdisjoint(("verify", "filler")):
             return (Claim("chat"),)
-    if any("jargon" in s.places for s in sentences):
+    if "jargon" in concepts:
         found = (*found, Claim("jargon"))
     return found
 

@@ -360,11 +360,11 @@ class Shop:
         if field == "status":
             return said == SHORT_STAGES[self._lists["order"]["stage"][row]] or said == truth
         if field == "address":
-            named = _plain(said)
-            return named == _plain(truth)[: len(named)] and bool(named)
+            named = plain(said)
+            return named == plain(truth)[: len(named)] and bool(named)
         if field == "variant":
-            return _plain(said)[-1:] == _plain(truth)[-1:]
-        return _plain(said) == _plain(truth)
+            return plain(said)[-1:] == plain(truth)[-1:]
+        return plain(said) == plain(truth)
 
     def same_label(self, kind: str, row: int, other: int) -> bool:
         """See `Records.same_label`."""
@@ -417,7 +417,8 @@ def _days(days: int) -> str:
     return "not delivered" if days < 0 else str(days)
 
 
-def _plain(text: str) -> list[str]:
+def plain(text: str) -> list[str]:
+    """The words of a text in small letters."""
     return "".join(c if c.isalnum() else " " for c in text.lower()).split()
 
 

@@ -44,7 +44,11 @@ def terms_named(act: str, line: Line, before: list[Line]) -> str:
     for item in items:
         found += [f"pieces {number}" for number in pieces(item)]
         found += [f"sum {value}" for value in named_sums(item)]
-        found += [f"order {t.upper()}" for t in item.tokens if _ORDER.fullmatch(t)]
+        found += [
+            f"order {token.upper()}"
+            for token in item.tokens
+            if token[-1] <= "9" and _ORDER.fullmatch(token)
+        ]
     return "; ".join(dict.fromkeys(found))
 
 
@@ -53,28 +57,36 @@ _ORDER = re.compile(r"[a-z]{1,3}\d{4,6}")
 
 def product_claims(line: Line, before: list[Line]) -> list[tuple[int, Claim]]:
     """Features, short answers for the one that was asked about, and what fits the buyer."""
-    told = [
-        (d.place, Claim("feature", "has" if d.has else "lacks", feature_name(d.feature), d.product))
-        for d in described(line, before)
-    ]
+    told = []
+    for place, feature, has, product in described(line, before):
+        said = "has" if has else "lacks"
+        told.append((place, Claim("feature", said, feature_name(feature), product)))
     if not told and (answer := short_answer(line)) is not None:
         told.append((0, Claim("feature", "has" if answer else "lacks", "asked", line.obj)))
-    told += [(0, Claim("recommend", object=name)) for name in _best(line)]
-    told += [
-        (hit.start, Claim("recommend", object=line.object_at(hit.start)))
-        for hit in line.of("value")
-        if hit.name == "fits" and line.object_at(hit.start) and says(line, "fits")
-        and not is_idle(line)
-    ]  # fmt: skip
-    if any(hit.name == "nearest" for hit in line.of("offer")) and line.object_at(0):
+    for name in _best(line):
+        told.append((0, Claim("recommend", object=name)))
+    for hit in line.hits.get("value", ()):
+        if hit.name == "fits" and (product := line.object_at(hit.start)):
+            if says(line, "fits") and not is_idle(line):
+                told.append((hit.start, Claim("recommend", object=product)))
+    if "offer" in line.hits and line.object_at(0) and _offers(line, "nearest"):
         if not (is_idle(line) or line.has("negation")):
             told.append((0, Claim("offer", "nearest")))
     return told
 
 
+def names_addon(line: Line) -> bool:
+    """It speaks of the thing that goes with a product."""
+    return _offers(line, "addon")
+
+
+def _offers(line: Line, name: str) -> bool:
+    return any([hit.name == name for hit in line.hits.get("offer", ())])
+
+
 def _best(line: Line) -> list[str]:
     """"The best match that I have found for you is the Aster Slim." """
-    if len(line.named) != 1 or not line.of("recommending") or line.question:
+    if len(line.named) != 1 or "recommending" not in line.hits or line.question:
         return []
     at = line.named[0].start - 1
     at -= line.tokens[at : at + 1] == ["the"]
@@ -92,8 +104,10 @@ _PROPOSES = frozenset("may shall can could would do should might how what perhap
 
 def offered(line: Line, before: list[Line]) -> list[str]:
     """What it offers: "Shall I include the floor mat?", "we could inform you via our waitlist"."""
-    goes_on = line.question and before and "offer" in before[-1].hits
-    if not ("offer" in line.hits or goes_on) or line.staged:
+    if "offer" not in line.hits:
+        if not (line.question and before and "offer" in before[-1].hits):
+            return []
+    if line.staged:
         return []
     if line.has("quote", "governor", "rule"):
         return []
@@ -121,7 +135,7 @@ def _offers_it(line: Line, before: list[Line]) -> bool:
     """"We also have a floor mat. Would you like one?" """
     if not line.question or len(line.tokens) > 14 or line.of("noun"):
         return False
-    named = any(hit.name == "addon" for near in before[-1:] for hit in near.of("offer"))
+    named = bool(before) and names_addon(before[-1])
     return named and not (_OFFERING.isdisjoint(line.words) or _THAT.isdisjoint(line.words))
 
 
@@ -183,7 +197,7 @@ _OTHER_DAYS = frozenset(
 
 def delivery_days(line: Line) -> list[tuple[str, str]]:
     """(days, product) until it is delivered: "in 3 working days", "delivery takes 3 days"."""
-    if _DAYS.isdisjoint(line.words) or not line.figures or is_idle(line):
+    if _DAYS.isdisjoint(line.words) or is_idle(line):
         return []
     tokens, found = line.tokens, []
     for figure in line.figures:

@@ -1,7 +1,8 @@
 """The sales desk and its buyers on rows of integers.
 
     open_rows   task ─► records, belief ─► the buyer's opening
-    step_rows   act ─► said, calls ─► tools run ─► speech is weighed ─► the buyer answers ─► belief
+    read        text ─► reading
+    step_rows   act | reading ─► calls run ─► said ─► weighed ─► the buyer answers ─► belief
 
 Each row equals, bit for bit, what `SalesDesk` and `Buyer` make of the same task, keys, persona and
 actions. `T` are the shop's tables, `D` those of the users, `A` those of the actions.
@@ -15,15 +16,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convgym.domains.sales import batch_user, batch_words, cells
+from convgym.domains.sales import batch_user, cells
+from convgym.domains.sales.batch_grounding import ground_call, ground_speech, take_reading
 from convgym.domains.sales.batch_hearing import hear_said
+from convgym.domains.sales.batch_reading import READING_FIELDS, write_reading
 from convgym.domains.sales.batch_records import DESK_FIELDS, POLICY, begin_desk, note_user
 from convgym.domains.sales.batch_rules import FACTS
 from convgym.domains.sales.batch_tables import tables
 from convgym.domains.sales.batch_tasks import TASK_FIELDS, compile_task, draw_rows, plan
-from convgym.domains.sales.batch_tools import act, run, run_calls
+from convgym.domains.sales.batch_tools import act, is_ending, run
 from convgym.domains.sales.batch_user import BUYER_FIELDS, begin_buyer
 from convgym.domains.sales.batch_verdict import grade
+from convgym.domains.sales.batch_view import episode_in_view
+from convgym.domains.sales.batch_words import SalesWords
 from convgym.domains.sales.desk import SalesDesk
 from convgym.engine.batch import (
     EPISODE_FIELDS,
@@ -36,6 +41,7 @@ from convgym.engine.batch import (
     close_turn,
     speaks,
 )
+from convgym.engine.episode import Episode
 from convgym.engine.kernel import kernel, loop
 from convgym.users.agenda_batch import (
     open_user,
@@ -48,8 +54,6 @@ from convgym.users.user_batch import (
 )
 
 Records = NDArray[np.void]
-GIVEN = -1
-"""Instead of an action: what is said and called stands in the row already."""
 
 
 class BatchedSales:
@@ -64,6 +68,9 @@ class BatchedSales:
         align=True,
     )
     task = np.dtype(TASK_FIELDS, align=True)
+    reading = np.dtype(READING_FIELDS, align=True)
+    reads = True
+    words = SalesWords()
 
     def __init__(self, desk: SalesDesk, model: DecisionModel, max_turns: int) -> None:
         self._desk, self._max_turns = desk, max_turns
@@ -71,6 +78,7 @@ class BatchedSales:
         self._actions = action_rows(desk.actions, cells.ALWAYS)
         self._facts = np.zeros(1, [("facts", np.int32, (len(FACTS),))])
         self._users = users(desk.vocabulary, model, batch_user.all_known())
+        self._no_readings = np.zeros(1, self.reading)
 
     def compile(self, split: str, number: int, into: np.void) -> None:
         """Write the task called `<split>-<number>` into a record of `task`."""
@@ -96,23 +104,51 @@ class BatchedSales:
     ) -> None:
         """Take one act in each of these rows; `actions` has one number for each of them.
 
-        Episodes that end are graded; with `grades` the others are, too. `GIVEN` takes what is
-        said and called from the row's record.
+        Episodes that end are graded; with `grades` the others are, too.
         """
-        tables, cells = (self._tables, self._users, self._actions), _as_records(belief)
-        step_rows(*tables, rows, actions, episodes, cells, tasks, self._max_turns, grades)
+        self._step(rows, actions, False, self._no_readings, episodes, belief, tasks, grades)
 
-    def results_text(self, episode: np.void, task: np.void) -> tuple[str, ...]:
-        """What the tools answered in the newest step."""
-        return batch_words.results_text(episode)
+    def read(self, text: str, into: np.void) -> tuple[str, ...]:
+        """Write what a sanitised reply says into a record of `reading`.
 
-    def acts_json(self, episode: np.void, task: np.void) -> str:
-        """The buyer's newest turn as JSON."""
-        return batch_words.acts_json(episode, task)
+        Gives the sentences that answers to it may quote (`QUOTED`), in the order of their numbers.
+        """
+        from convgym.domains.sales import understanding
 
-    def spoken(self, episode: np.void, task: np.void) -> list[Any]:
-        """The buyer's newest turn as acts by name with their values (`Spoken`)."""
-        return batch_words.spoken(episode, task)
+        return write_reading(understanding.understand(text, self._desk.reranker), into)
+
+    def step_readings(
+        self,
+        rows: Ints,
+        which: Ints,
+        readings: Records,
+        episodes: Records,
+        belief: Cells,
+        tasks: Records,
+        grades: bool,
+    ) -> None:
+        """Take a reply in each of these rows: that at its place `which` in `readings`."""
+        self._step(rows, which, True, readings, episodes, belief, tasks, grades)
+
+    def _step(
+        self,
+        rows: Ints,
+        numbers: Ints,
+        in_words: bool,
+        readings: Records,
+        episodes: Records,
+        belief: Cells,
+        tasks: Records,
+        grades: bool,
+    ) -> None:
+        step_rows(
+            self._tables, self._users, self._actions, rows, numbers, in_words, readings,
+            episodes, _as_records(belief), tasks, self._max_turns, grades,
+        )  # fmt: skip
+
+    def in_view(self, row: np.void, belief: Cells, task: Any) -> Episode:
+        """As much of the plain episode as its view is told from."""
+        return episode_in_view(row, belief, task)
 
 
 def _as_records(belief: Cells) -> Records:
@@ -135,15 +171,21 @@ def open_rows(T: Any, D: Any, rows: Ints, episodes: Any, belief: Any, tasks: Any
 
 @loop
 def step_rows(
-    T: Any, D: Any, A: Any, rows: Ints, actions: Ints, episodes: Any, belief: Any, tasks: Any,
-    most_turns: int, grades: bool,
+    T: Any, D: Any, A: Any, rows: Ints, numbers: Ints, in_words: bool, readings: Any,
+    episodes: Any, belief: Any, tasks: Any, most_turns: int, grades: bool,
 ) -> None:  # fmt: skip
-    """Take one agent turn in each of these rows."""
+    """Take one agent turn in each of these rows: an act or, `in_words`, a reply, by its number."""
     for place in range(rows.shape[0]):
         row = rows[place]
         e, b, t = episodes[row], belief[row], tasks[row]
-        take_turn(T[0], A[0], e, b, t, actions[place])
-        apply(T[0], D[0], e, b, t)
+        r = readings[numbers[place] if in_words else 0]
+        begin_turn(e)
+        if in_words:
+            take_reading(e, r)
+        else:
+            e.reply_length = 0
+            act(T[0], A[0], e, b, t, numbers[place])
+        apply(T[0], D[0], e, b, t, r, in_words)
         close_turn(e, b.cell, most_turns)
         if grades or e.end != GOING_ON:
             grade(T[0], e, b, t)
@@ -169,26 +211,28 @@ def open_row(T: Any, D: Any, e: Any, b: Any, t: Any) -> None:
 
 
 @kernel
-def take_turn(T: Any, A: Any, e: Any, b: Any, t: Any, action: int) -> None:
-    """Write down what the agent says and calls in this turn."""
-    said, calls, length = e.n_said, e.n_calls, e.reply_length
-    begin_turn(e)
-    if action == GIVEN:
-        e.n_said, e.n_calls, e.reply_length = said, calls, length
-    else:
-        e.reply_length = 0
-        act(T, A, e, b, t, action)
-
-
-@kernel
-def apply(T: Any, D: Any, e: Any, b: Any, t: Any) -> None:
-    """Run what was called, hear what was said, and let the buyer answer."""
-    last = run_calls(T, e, b, t)
-    if speaks(e):
+def apply(T: Any, D: Any, e: Any, b: Any, t: Any, r: Any, in_words: bool) -> None:
+    """Run what was called, hear what was said, and let the buyer answer; what leaves is last."""
+    last, speaking = -1, speaks(e)
+    for at in range(e.n_calls):
+        if not is_ending(e.calls[at, 0]):
+            run_call(T, e, b, t, r, in_words, at)
+        elif last < 0:
+            last = at
+    if speaking:
+        if in_words:
+            ground_speech(T, e, b, t, r)
         hear_said(T, e, b, t)
         batch_user.answer(D, e)
         note_user(T, e, b, t)
         if e.closing:
             e.end = USER_CLOSED
     if last >= 0 and e.end == GOING_ON:
-        run(T, e, b, t, last)
+        run_call(T, e, b, t, r, in_words, last)
+
+
+@kernel
+def run_call(T: Any, e: Any, b: Any, t: Any, r: Any, in_words: bool, at: int) -> None:
+    """Run one call; what it points at is looked up now, after the calls before it."""
+    if not in_words or ground_call(e, r, at):
+        run(T, e, b, t, at)

@@ -36,6 +36,7 @@ def tables(shop: World) -> NDArray[np.void]:
         price=_column(shop.price),
         stock=_column(shop.stock),
         clearance=_column(shop.clearance),
+        delivery=_column(shop.delivery),
         order=order,
         held=held,
         addon_price=_column([price for _, price in ADDONS]),

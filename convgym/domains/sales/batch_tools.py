@@ -109,18 +109,6 @@ def is_ending(tool: int) -> bool:
 
 
 @kernel
-def run_calls(T: Any, e: Any, b: Any, t: Any) -> int:
-    """Run the calls of this turn but those that end; the first of these, -1 for none."""
-    last = -1
-    for at in range(e.n_calls):
-        if not is_ending(e.calls[at, 0]):
-            run(T, e, b, t, at)
-        elif last < 0:
-            last = at
-    return last
-
-
-@kernel
 def run(T: Any, e: Any, b: Any, t: Any, at: int) -> None:
     """Run one tool: `ShopTools.call`."""
     tool, argument = e.calls[at, 0], e.calls[at, 1]

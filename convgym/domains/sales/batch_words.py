@@ -2,8 +2,6 @@
 
     results   (code, numbers) ─► text
     acts      (act, what its value is made of) ─► JSON, `Spoken`
-
-Texts are remembered by their numbers: rows repeat each other.
 """
 
 from __future__ import annotations
@@ -11,9 +9,10 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from convgym.domains.sales import batch_tools as codes
 from convgym.domains.sales import tools
@@ -23,6 +22,7 @@ from convgym.domains.sales.tasks import Task
 from convgym.domains.sales.vocabulary import ACTIONS, HEARD_AS, USER_ACTS
 from convgym.domains.sales.world import PRODUCTS, world
 from convgym.engine.batch import ILLEGAL
+from convgym.engine.turn_words import Numbers
 from convgym.language.voice import Spoken
 
 _FIXED = {
@@ -34,14 +34,6 @@ _FIXED = {
     codes.NOT_QUOTED: error_json(tools.NOT_QUOTED),
     codes.ADDED_ALREADY: error_json(tools.ADDED_ALREADY),
 }
-
-
-def results_text(episode: np.void) -> tuple[str, ...]:
-    """What the tools answered in the newest step."""
-    count = episode["n_results"]
-    if not count:
-        return ()
-    return tuple([_result(*row) for row in episode["results"][:count].tolist()])
 
 
 @lru_cache(maxsize=65536)
@@ -88,28 +80,43 @@ assert _MADE_OF.keys() == views.SLOT_OF.keys()
 
 
 @lru_cache(maxsize=16384)
-def _said(act: int, *numbers: int) -> tuple[str, Spoken]:
+def _said(act: int, first: int, second: int) -> tuple[str, Spoken]:
     """An act as JSON, and by name with its slot and value."""
-    name = USER_ACTS[act]
+    name, fields = USER_ACTS[act], _FIELDS[act]
     # All that the value of this act asks of a task; anything else would be missed.
-    task = cast(Task, SimpleNamespace(**dict(zip(_FIELDS[act], numbers, strict=True))))
+    task = cast(Task, SimpleNamespace(**dict(zip(fields, (first, second), strict=False))))
     value = views.act_value(task, name)
     row = {"act": HEARD_AS[act], "value": value} if value else {"act": HEARD_AS[act]}
     return json.dumps(row), Spoken(HEARD_AS[act], views.SLOT_OF[name] if value else "", value)
 
 
-def _all_said(acts: list[int], task: np.void) -> list[tuple[str, Spoken]]:
-    return [_said(act, *[int(task[field]) for field in _FIELDS[act]]) for act in acts]
+_NAMED = tuple(sorted({field for fields in _FIELDS for field in fields}))
+_PLACES = np.array(
+    [[_NAMED.index(f) if f else len(_NAMED) for f in (*fields, "", "")[:2]] for fields in _FIELDS]
+)
+"""Place among `_NAMED` of the two fields of each act; behind them for none.  (acts, 2)"""
 
 
-def acts_json(episode: np.void, task: np.void) -> str:
-    """The buyer's newest turn as a JSON list of `{"act", "value"}`."""
-    acts = episode["acts"][: episode["n_acts"]].tolist()
-    return f"[{', '.join([said[0] for said in _all_said(acts, task)])}]"
+class SalesWords:
+    """`TurnWords` of the sales desk."""
 
+    names = HEARD_AS
+    opening = np.isin(np.arange(len(USER_ACTS)), views.OPENING)
+    informs = opening & ~np.isin(np.arange(len(USER_ACTS)), views.FIRST)
 
-def spoken(episode: np.void, task: np.void) -> list[Any]:
-    """The buyer's newest turn as acts by name, with the slot and the value of those that state
-    one."""
-    acts = views.in_spoken_order(tuple(episode["acts"][: episode["n_acts"]].tolist()))
-    return [said[1] for said in _all_said(list(acts), task)]
+    result = staticmethod(_result)
+
+    def stated(
+        self, acts: Numbers, of: NDArray[np.int32], about: Numbers, tasks: NDArray[np.void]
+    ) -> Numbers:
+        """Two fields of the buyer's task; 0 where a value is made of fewer.  (n, 2)"""
+        fields = np.stack([*(tasks[name] for name in _NAMED), np.zeros(len(tasks), np.int64)])
+        return fields[_PLACES[acts], of[:, None]].astype(np.int64)
+
+    def act_json(self, act: int, first: int, second: int) -> str:
+        """An act as a JSON object."""
+        return _said(act, first, second)[0]
+
+    def act(self, act: int, first: int, second: int) -> Spoken:
+        """An act by name, with the slot and the value of one that states something."""
+        return _said(act, first, second)[1]

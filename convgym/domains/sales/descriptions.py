@@ -12,7 +12,7 @@ the buyer needs say nothing of a product.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from convgym.domains.sales.world import CATEGORIES, FEATURES, FEATURES_EACH
 from convgym.language.lines import Line, Lines, is_idle
 from convgym.language.moods import taken_back
 from convgym.language.phrases import packaged, read_tables
-from convgym.language.rewriting import beginnings
+from convgym.language.rewriting import beginnings, words_in
 
 PACKAGE = "convgym.domains.sales"
 MARK = "qf"
@@ -71,38 +71,44 @@ def _pattern() -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])(?:{every})(?![\w-])", re.IGNORECASE)
 
 
-_BEGUN = 4
-"""Letters of its first word by which a feature is looked up."""
+_BEGUN = 24
+"""Letters in which the first word of every feature ends."""
 _WORDS = re.compile(r"(?<![\w-])[a-z0-9]+")
 _RUN = re.compile(r"[a-z0-9]+")
 
 
 @cache
 def _by_opening() -> dict[str, re.Pattern[str]]:
-    """The features that may stand behind the first letters of a word, in their order."""
+    """The features that may begin with a word, in their order."""
     called: dict[str, list[str]] = {}
     for number, pattern in feature_patterns():
         for opening in {_RUN.findall(begun)[0] for begun in beginnings(pattern, _BEGUN)}:
+            assert len(opening) < _BEGUN, f"{opening!r} may be cut short"
             called.setdefault(opening, []).append(f"(?P<f{number}>{pattern})")
     return {
-        opening: re.compile(rf"(?:{'|'.join(patterns)})(?![\w-])")
+        opening: re.compile(rf"(?<![\w-])(?:{'|'.join(patterns)})(?![\w-])")
         for opening, patterns in called.items()
     }
 
 
-def may_name_features(words: Collection[str]) -> bool:
+def may_name_features(words: Iterable[str]) -> bool:
     """A quick look at the words of a text, whether it can name any feature at all."""
-    return not _by_opening().keys().isdisjoint([word[:_BEGUN] for word in words])
+    return not _by_opening().keys().isdisjoint(words)
 
 
-def _placed(text: str) -> Iterator[re.Match[str]]:
-    """Where features are named, in order."""
+def _placed(text: str, words: Iterable[str] | None = None) -> Iterator[re.Match[str]]:
+    """Where features are named, in order; `words`: those of the text, where they are known."""
     if not text.isascii():
         yield from _pattern().finditer(text)
         return
     lowered, openings, end = text.lower(), _by_opening(), 0
+    begun = openings.keys() & (words_in(text) if words is None else words)
+    if len(begun) < 2:
+        for opening in begun:
+            yield from openings[opening].finditer(lowered)
+        return
     for word in _WORDS.finditer(lowered):
-        pattern = openings.get(word[0][:_BEGUN])
+        pattern = openings.get(word[0])
         if pattern is not None and word.start() >= end:
             if named := pattern.match(lowered, word.start()):
                 end = named.end()
@@ -119,10 +125,10 @@ def features_named(text: str) -> list[int]:
     return list(dict.fromkeys(number for number, _ in features_placed(text)))
 
 
-def marked(text: str) -> str:
-    """`text` with a word of its own for each feature."""
+def marked(text: str, words: Iterable[str] | None = None) -> str:
+    """`text` with a word of its own for each feature; `words`: its words, where they are known."""
     kept, end = [], 0
-    for named in _placed(text):
+    for named in _placed(text, words):
         kept += [text[end : named.start()], f" {MARK}{str(named.lastgroup)[1:]} "]
         end = named.end()
     return "".join(kept) + text[end:]
@@ -182,6 +188,8 @@ def described(line: Line, before: Lines) -> list[Described]:
 def _begin(line: Line) -> int:
     """Where the statement begins: behind "I can tell you that"."""
     tokens = line.tokens
+    if "that" not in line.words:
+        return 0
     for at, token in enumerate(tokens[:-1]):
         if token == "that" and not _OPENERS.isdisjoint(tokens[:at]):
             own = {"i", "im", "we"} & set(tokens[:at])
@@ -195,6 +203,8 @@ def _polarities(line: Line, begin: int, before: Lines) -> Iterator[tuple[int, bo
     tokens, state = line.tokens, _inherited(line, before)
     for at in range(begin, len(tokens)):
         token = tokens[at]
+        if token not in _TURNING and not token.startswith(MARK):
+            continue
         if token.startswith(MARK):
             spoken = _behind(line, at)
             has = state if spoken is None else spoken
@@ -217,6 +227,12 @@ def _polarities(line: Line, begin: int, before: Lines) -> Iterator[tuple[int, bo
             return
         elif _ends_state(token, state, tokens[at - 1]):
             state = None
+
+
+_TURNING = _HAS | _LACKS | _NONE | frozenset(
+    "without isnt arent with is its are theres whether if you i we but however".split()
+)
+"""Words after which something else may hold of the features that follow."""
 
 
 def _ends_state(token: str, state: bool | None, before: str) -> bool:
@@ -294,11 +310,15 @@ def _behind(line: Line, at: int) -> bool | None:
 
 def _inherited(line: Line, before: Lines) -> bool | None:
     """Of an item in a list below a product: it has that."""
-    tokens = line.tokens
-    own = [token for token in tokens if not (token.startswith(MARK) or token in (",", "and"))]
-    if line.named and line.named[0].start == 0 and not {"has", "is"} & set(tokens):
+    begins = bool(line.named) and line.named[0].start == 0 and _IS.isdisjoint(line.words)
+    if not (begins or _VERBLESS.isdisjoint(line.words)):
+        return None
+    own = [
+        token for token in line.tokens if not (token.startswith(MARK) or token in (",", "and"))
+    ]
+    if begins:
         return True if len(own) <= _ITEM + 2 else None
-    if len(own) > _ITEM or not _VERBLESS.isdisjoint(own):
+    if len(own) > _ITEM:
         return None
     for earlier in reversed(before[-_HEADED:]):
         if earlier.sentence.question and not earlier.named:
@@ -311,6 +331,7 @@ def _inherited(line: Line, before: Lines) -> bool | None:
     return None
 
 
+_IS = frozenset(("has", "is"))
 _VERBLESS = frozenset(
     "is are do does has have need needs want would you your which what how for so if or my".split()
 )
@@ -336,13 +357,17 @@ _NO = frozenset((
 _ANSWERING = frozenset(
     "does do doesnt dont has have hasnt comes come offers offer included lacks".split()
 )
-"""One of these stands in every answer."""
+_ANSWERED = frozenset("it its that thats they".split())
+"""One of these, and of those, stands in every answer."""
 assert not any(_ANSWERING.isdisjoint(answer.split()) for answer in _YES | _NO)
+assert not any(_ANSWERED.isdisjoint(answer.split()) for answer in _YES | _NO)
 
 
 def short_answer(line: Line) -> bool | None:
     """Whether it says yes or no to the feature that was asked about; None where it says neither."""
     if line.question or line.staged or _ANSWERING.isdisjoint(line.words):
+        return None
+    if _ANSWERED.isdisjoint(line.words):
         return None
     clauses = " ".join(line.tokens).split(" , ")
     for clause in clauses[:3]:

@@ -12,7 +12,7 @@ sellers into the plain words for it, where the common grammar would take it for 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from typing import NamedTuple
 
 from convgym.domains.sales.descriptions import marked, may_name_features
 from convgym.domains.sales.world import NAMES
@@ -44,7 +44,7 @@ _PATTERNS: tuple[tuple[str, str, str], ...] = (  # in this order; small and capi
     ),
     ("office desk coffee", r"\b(?:office|desk|coffee)(?= (?:chairs?|machines?)\b)", ""),
     (
-        "what",
+        "based from given",
         r"\b(?:based on|from|given) what you(?:['’]ve| have)? (?:told me|said|described|shared"
         r"|mentioned)[^,.!?\n]{0,40},",
         "",
@@ -152,7 +152,7 @@ _PATTERNS: tuple[tuple[str, str, str], ...] = (  # in this order; small and capi
         "",
     ),
     (
-        "what far",
+        "from far",
         r"\b(?:from what|as far as) I can (?:see|tell|judge)[^,.;!?\n]{0,60},"
         r"(?=[^.!?\n]{0,200}\b(?:recommend|suggest|suit|go for|pick)\b)",
         "",
@@ -160,12 +160,7 @@ _PATTERNS: tuple[tuple[str, str, str], ...] = (  # in this order; small and capi
 )
 _IDIOMS = Rewriting(_PATTERNS)
 _SECONDS = "|".join(dict.fromkeys(name.split()[1] for name in PRODUCTS))
-_SHORT_NAME = re.compile(
-    rf"\b([Tt]he )({'|'.join(name.split()[0] for name in PRODUCTS)})(?! (?:{_SECONDS})\b)(?![\w-])"
-)
-_FULL = {name.split()[0]: name for name in PRODUCTS}
-_FIRSTS = {first.lower(): name for first, name in _FULL.items()}
-assert len(_FIRSTS) == len(PRODUCTS)
+assert all(len(name.split()) == 2 for name in PRODUCTS)
 
 
 def _in_own_words(name: str) -> str:
@@ -177,13 +172,30 @@ NAMED = {_in_own_words(name): name for name in PRODUCTS}
 Max is neither to book anything nor told a maximum."""
 
 
-def _called(*names: str) -> re.Pattern[str]:
-    any_of = "|".join(name.replace(" ", "[ -]+") for name in names)
-    return re.compile(rf"(?<![\w-])({any_of})(?:['’]?s)?(?![\w-])", re.IGNORECASE)
+class _Name(NamedTuple):
+    """How a product is found in a text, and what stands for it."""
+
+    first: str
+    short: re.Pattern[str]
+    """"the Aster", of which the name is left unfinished."""
+    called: re.Pattern[str]
+    own: str
+    full: str
 
 
-_NAME = _called(*PRODUCTS)
-_NAMES = {first: (_called(name), _in_own_words(name)) for first, name in _FIRSTS.items()}
+def _name(full: str) -> _Name:
+    first = full.split()[0]
+    begun = f"he {first}"  # it comes first in the pattern: that is quickly looked for
+    short = re.compile(rf"{begun}(?<=\b[Tt]{begun})(?! (?:{_SECONDS})\b)(?![\w-])")
+    words = full.replace(" ", "[ -]+")
+    called = re.compile(rf"(?<![\w-])({words})(?:['’]?s)?(?![\w-])", re.IGNORECASE)
+    return _Name(first, short, called, _in_own_words(full), f"he {full}")
+
+
+_NAMES = {full.split()[0].lower(): _name(full) for full in PRODUCTS}
+"""The products by their first words in small letters; they may be looked for in any order."""
+assert len(_NAMES) == len(PRODUCTS)
+assert _NAMES.keys().isdisjoint(_SECONDS.lower().split("|"))
 
 
 _TAKEN = re.compile(r"\b(go ahead|proceed|move forward) with(?= (?:the )?Q[a-z]+ Q[a-z]+)", re.I)
@@ -194,21 +206,25 @@ _AHEAD, _ORDER = frozenset(("ahead", "proceed", "forward")), r"\1 with the order
 def plain(text: str) -> str:
     """`text` in plain words: own words for features and products, no idioms of sellers."""
     if not text.isascii():
-        return _TAKEN.sub(_ORDER, _with_names(_IDIOMS(marked(text))))
+        text = _IDIOMS(marked(text))
+        for name in _NAMES.values():
+            text = _with_name(text, name)
+        return _TAKEN.sub(_ORDER, text)
     words = frozenset(words_in(text))
     if may_name_features(words):
-        text = marked(text)
+        text = marked(text, words)
     text = _IDIOMS(text, words)
-    firsts = _FIRSTS.keys() & words
-    if firsts:
-        text = _with_names(text, firsts)
+    for first in _NAMES.keys() & words:
+        text = _with_name(text, _NAMES[first])
     return text if _AHEAD.isdisjoint(words) else _TAKEN.sub(_ORDER, text)
 
 
-def _with_names(text: str, firsts: Collection[str] = ()) -> str:
-    """Own words for the products; `firsts`: the first words of those that it may name."""
-    text = _SHORT_NAME.sub(lambda m: m[1] + _FULL[m[2]], text)
-    if len(firsts) == 1:
-        pattern, own = _NAMES[next(iter(firsts))]
-        return pattern.sub(own, text)
-    return _NAME.sub(lambda m: _in_own_words(m[1]), text)
+def _with_name(text: str, name: _Name) -> str:
+    """Own words for one product; letters that are only like its own stay as they are."""
+    if name.first in text:
+        text = name.short.sub(name.full, text)
+    return name.called.sub(name.own if text.isascii() else _own_words_of, text)
+
+
+def _own_words_of(called: re.Match[str]) -> str:
+    return _in_own_words(called[1])

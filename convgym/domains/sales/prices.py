@@ -62,7 +62,6 @@ _ROLES: tuple[tuple[str, tuple[str, ...]], ...] = (
                   "original", "was", "instead", "from", "before", "retail", "catalogue")),
     (SAVING, ("save", "saves", "saving", "savings")),
     ("shipping", ("shipping", "postage")),
-    (QUOTE, ("unit", "price", "costs", "cost", "pay", "quote", "for", "at", "is", "now", "only")),
 )  # fmt: skip
 _ROLE_OF = {word: role for role, words in _ROLES for word in words}
 _ALL = re.compile(r"^for (?:both|all|the (?:two|three|four|five|lot)|(?:two|three|four|five) )")
@@ -70,6 +69,8 @@ _ALL_BEFORE = re.compile(
     r"\ball in all\b|\bin all\b"
     r"|\b(?:two|three|four|five|six|both|all)(?: of them| pieces)? (?:make|cost|come)"
 )
+_SUMMED = frozenset("all make cost come".split())
+"""One of these stands in all that `_ALL_BEFORE` finds."""
 _NEAR = 7
 """Words before a figure in which its role is looked for."""
 _PRICED = 9
@@ -94,7 +95,7 @@ def prices_told(line: Line, addon: bool = False) -> list[Price]:
     `addon`: the sentence before speaks of the add-on, so that "it" may be that.
     """
     shares = percents(line)
-    if not (shares or line.figures) or line.staged or line.carried:
+    if not (line.figures or shares) or line.staged or line.carried:
         return []
     if "condition" in line.places or is_hedged(line):
         return []
@@ -192,34 +193,35 @@ def clause_start(tokens: Sequence[str], place: int) -> int:
 def role_of(line: Line, figure: Figure) -> str:
     """What a sum is: of the words around it the nearest one that tells; empty for none."""
     tokens, start, end = line.tokens, figure.start, figure.end
-    after = list(tokens[end : end + 4])
-    if after[:1] and (after[0] in _OFF or after[:2] in (["of", "savings"], ["as", "savings"])):
+    after = tokens[end : end + 4]
+    if after and (after[0] in _OFF or after[:2] in (["of", "savings"], ["as", "savings"])):
         return SAVING
-    while after[:1] and after[0] in ("in", "as", "all", ",") and after[0] != "all":
-        after = after[1:]
-    if after[:1] and after[0] in _SUM_AFTER:
+    while after and after[0] in ("in", "as", ","):
+        del after[0]
+    if after and (after[0] in _SUM_AFTER or _ALL.search(" ".join(after))):
         return TOTAL
-    before = " ".join(tokens[max(0, start - _NEAR) : start])
-    if _ALL.search(" ".join(after)) or _ALL_BEFORE.search(before):
+    before = tokens[max(0, start - _NEAR) : start]
+    if not _SUMMED.isdisjoint(before) and _ALL_BEFORE.search(" ".join(before)):
         return TOTAL
     if after[:2] == ["on", "top"]:
         return ADDON_PRICE
     if after[:1] in (["extra"], ["more"]) or after[:2] == ["per", "order"]:
         return ADDON_PRICE
-    addon = max((hit.end for hit in line.of("offer") if hit.name == "addon" and hit.end <= start),
-                default=-1)  # fmt: skip
-    last = max((f.end for f in line.figures if f.end <= start and f.kind == "money"), default=0)
-    named = max((hit.end for hit in line.named if hit.end <= start), default=-1)
-    behind = [hit for hit in line.of("offer") if hit.name == "addon" and hit.start >= end]
-    if named < 0 and any(hit.start <= end + _NEAR for hit in behind):
+    addons = [hit for hit in line.of("offer") if hit.name == "addon"]
+    addon = max([hit.end for hit in addons if hit.end <= start], default=-1)
+    last = max([f.end for f in line.figures if f.end <= start and f.kind == "money"], default=0)
+    named = max([hit.end for hit in line.named if hit.end <= start], default=-1)
+    if named < 0 and any(end <= hit.start <= end + _NEAR for hit in addons):
         return ADDON_PRICE  # "for another $59 you could have our floor mat"
-    for at in range(start - 1, max(last, start - _NEAR) - 1, -1):
+    begin = max(last, start - _NEAR, 0)
+    told = addon > begin or not _ROLE_OF.keys().isdisjoint(tokens[begin:start])
+    for at in range(start - 1, begin - 1, -1) if told else ():
         if at < addon and addon > max(named, last):
             return ADDON_PRICE
         role = _ROLE_OF.get(tokens[at], "")
         if role == TOTAL and not _EACH.isdisjoint(after[:1]):
             continue  # "the sum for each is $649 per unit"
-        if role and role != QUOTE and not (role == LIST_PRICE and _is_new(tokens, at)):
+        if role and not (role == LIST_PRICE and _is_new(tokens, at)):
             return role
     if addon > max(named, last) and start - addon <= (_NEAR if line.named else 3 * _NEAR):
         return ADDON_PRICE
@@ -260,12 +262,11 @@ def percents(line: Line) -> list[tuple[int, int, str]]:
         return []
     tokens = line.tokens
     found = [(f.start, f.end, f.value) for f in line.figures if f.kind == "percent"]
-    for at, token in enumerate(tokens[:-1]):
-        per = tokens[at + 1] in ("%", "percent", "pct")
-        per = per or tokens[at + 1 : at + 3] == ["per", "cent"]
-        if per and _DECIMAL.match(token):
-            end = at + (3 if tokens[at + 1] == "per" else 2)
-            found.append((at, end, token.rstrip("0").rstrip(".")))
+    for place in [at for at, token in enumerate(tokens) if token in _PER]:
+        end = place + (2 if tokens[place] == "per" else 1)
+        if place and _DECIMAL.match(tokens[place - 1]):
+            if tokens[place + 1 : end] in ([], ["cent"]):
+                found.append((place - 1, end, tokens[place - 1].rstrip("0").rstrip(".")))
     return found
 
 
@@ -301,15 +302,21 @@ _PIECES = frozenset(
     "piece pieces unit units pcs pc item items x laptop laptops phone phones camera cameras chair "
     "chairs machine machines headphones headphone pair pairs".split()
 )
+_QUANTITY = frozenset(("quantity", "qty"))
+_COUNTING = _PIECES | _QUANTITY
 _MOST_PIECES = 999
 
 
 def pieces(line: Line) -> list[int]:
     """How many pieces it names: "3 pieces", "2 x Calm Curve", "quantity: 2"."""
     tokens, found = line.tokens, []
+    if not line.named and _COUNTING.isdisjoint(line.words):
+        return []
     starts = {hit.start for hit in line.named}
-    for at, token in enumerate(tokens):
-        number = _COUNT.get(token) or (int(token) if token.isdecimal() and len(token) < 4 else 0)
+    numbers = [at for at, token in enumerate(tokens) if token.isdecimal() or token in _COUNT]
+    for at in numbers:
+        token = tokens[at]
+        number = _COUNT.get(token) or (int(token) if len(token) < 4 else 0)
         if not 0 < number <= _MOST_PIECES:
             continue
         end = at + 1
@@ -319,7 +326,7 @@ def pieces(line: Line) -> list[int]:
                 end += 1
         follows = tokens[end] if end < len(tokens) else ""
         counted = follows in _PIECES or end in starts
-        named = not {"quantity", "qty"}.isdisjoint(tokens[max(0, at - 3) : at])
+        named = not _QUANTITY.isdisjoint(tokens[max(0, at - 3) : at])
         if (counted or named) and "per" not in tokens[max(0, at - 1) : at]:
             found.append(number)
     return found

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import Any, Protocol
 
 from convgym.domains.sales.assertions import (
@@ -22,6 +23,7 @@ from convgym.domains.sales.assertions import (
     SOON,
     books,
     delivery_days,
+    names_addon,
     objections_answered,
     offered,
     product_claims,
@@ -38,7 +40,7 @@ from convgym.language.lines import Line, is_conditional, is_denied
 from convgym.language.phrases import packaged, packaged_banks
 from convgym.language.reranker import NearestLabel
 from convgym.language.spans import Tag
-from convgym.language.speech import Claim, SpeechReader, naming
+from convgym.language.speech import ACT, ACT_AND_SLOT, Claim, SpeechReader, naming
 from convgym.language.tool_calls import parse_reply
 
 __all__ = ["HARMLESS", "ground_speech", "own_reranker", "read_speech", "understand"]
@@ -124,32 +126,34 @@ class SalesReader(SpeechReader):
         return super()._lines(plain(text), ())  # its own names are among the phrases
 
     def _of_line(self, line: Line, before: list[Line], after: list[Line]) -> list[Claim]:
-        claims = [
-            _own_act(claim, line, before) for claim in super()._of_line(line, before, after)
-        ]
+        claims = super()._of_line(line, before, after)
         if not claims:
             return claims
-        slots = {(claim.act, claim.slot) for claim in claims}
+        claims = list(dict.fromkeys([_own_act(claim, line) for claim in claims]))
+        slots = set(map(ACT_AND_SLOT, claims))
         unwanted = set()
-        if ("confirm", "book") in slots or ("promise", "book") in slots:
-            unwanted.add(("offer", "addon"))  # "shall I book it with the protection plan?"
-        if _is_taken_back(line):
-            unwanted |= {("confirm", "book"), ("done", "book"), ("promise", "book")}
-        if any((near.question or near.sentence.leads) and _is_taken_back(near)
-               for near in before[-2:]):  # fmt: skip
-            unwanted.add(("confirm", "book"))  # "If it were cheaper, shall I book it?"
+        if not _BOOKINGS.isdisjoint(slots):
+            if slots & _BOOKINGS != {("done", "book")}:
+                unwanted.add(("offer", "addon"))  # "shall I book it with the protection plan?"
+            if _is_taken_back(line):
+                unwanted |= _BOOKINGS
+            for near in before[-2:]:
+                if (near.question or near.sentence.leads) and _is_taken_back(near):
+                    unwanted.add(("confirm", "book"))  # "If it were cheaper, shall I book it?"
         if "quote" in line.places:
             unwanted |= {("ask", slot) for slot in ("need", "budget", "quantity")}
         if line.tokens[1:2] == ["about"] and line.tokens[2:3] and line.tokens[2][0].isdigit():
             unwanted.add(("recommend", ""))  # "how about $1,186.55 for the Aster Slim?"
-        if any(act == "ask" and slot != "more" for act, slot in slots):
+        if "ask" in line.hits and _asks_for_a_slot(slots):
             unwanted.add(("ask_intent", ""))  # "what price range do you have in mind?"
         if ("hold", "") in slots:
             unwanted.add(("wait", ""))  # "I stand by $1,249"
         if line.sentence.joined and after and any(after[0].of(k) for k in ("alone", "because")):
             unwanted.add(("apologise", ""))  # "I'm sorry, but it is sold out"
-        if unwanted:
+        if not unwanted.isdisjoint(slots):
             claims = [claim for claim in claims if claim[:2] not in unwanted]
+        if _GROUNDED.isdisjoint(slots):
+            return claims
         return [_grounded(claim, line, before, after) for claim in claims]
 
     def _facts(self, line: Line) -> list[tuple[int, Claim]]:
@@ -162,26 +166,30 @@ class SalesReader(SpeechReader):
     def _assertions(
         self, line: Line, before: list[Line], after: list[Line], proposed: bool
     ) -> list[tuple[int, Claim]]:
-        told = [
-            (place, claim)
-            for place, claim in super()._assertions(line, before, after, proposed)
-            if claim.slot not in ASIDE
-        ]
-        refused = "alone" in line.hits or any(claim.act == "deny" for _, claim in told)
+        told = super()._assertions(line, before, after, proposed)
+        refused = "alone" in line.hits
+        booked = proposed
+        if told:
+            told = [(place, claim) for place, claim in told if claim.slot not in ASIDE]
+            refused = refused or any([claim.act == "deny" for _, claim in told])
+            booked = booked or any([claim[:2] == ("done", "book") for _, claim in told])
         if not refused:
             told += product_claims(line, before)
-        if not proposed and not any(claim[:2] == ("done", "book") for _, claim in told):
-            addon = any(hit.name == "addon" for near in before[-1:] for hit in near.of("offer"))
-            told += [
-                (p.place, Claim("price", p.role, p.value, p.product))
-                for p in prices_told(line, addon)
-            ]
+        if not booked:
+            addon = bool(before) and names_addon(before[-1])
+            for place, role, value, product in prices_told(line, addon):
+                told.append((place, Claim("price", role, value, product)))
             if says(line, "hold"):
                 told.append((0, Claim("hold", object=line.object_at(len(line.tokens)))))
-        told += [(0, Claim("answer", name)) for name in objections_answered(line)]
-        told += [(0, Claim("inform", "delivery", *days)) for days in delivery_days(line)]
-        told += [(0, Claim("offer", name)) for name in offered(line, before)]
-        if told and says(line, "next") and SOON.isdisjoint(line.words):
+        for name in objections_answered(line):
+            told.append((0, Claim("answer", name)))
+        for days, product in delivery_days(line):
+            told.append((0, Claim("inform", "delivery", days, product)))
+        for name in offered(line, before):
+            told.append((0, Claim("offer", name)))
+        if "value" not in line.hits:
+            return told
+        if told and SOON.isdisjoint(line.words) and says(line, "next"):
             told = [pair for pair in told if pair[1] != Claim("answer", "delivery")]
         if not told and (says(line, "sure") or says(line, "next")):
             told.append((0, Claim("explain")))
@@ -191,14 +199,14 @@ class SalesReader(SpeechReader):
         self, claims: list[Claim], lines: list[Line], retracted: bool, made_up: bool
     ) -> list[Claim]:
         kept = super()._weighed(claims, lines, retracted, made_up)
-        overdone = _overdone(claims)
-        if overdone:
+        if len(claims) > 1 and (overdone := _overdone(claims)):
             kept = [claim for claim in kept if claim not in overdone]
         if retracted or made_up:
             kept = [claim for claim in kept if claim.act not in _TOLD]
         found = [_settled(claim, lines) for claim in kept]
-        gone = _beside_others({(claim.act, claim.slot) for claim in found})
-        return [claim for claim in found if claim[:2] not in gone] if gone else found
+        if len(found) > 1 and (gone := _beside_others(set(map(ACT_AND_SLOT, found)))):
+            return [claim for claim in found if claim[:2] not in gone]
+        return found
 
 
 @cache
@@ -214,6 +222,7 @@ _WEIGHTY = frozenset(
 )
 
 
+_BOOKINGS = frozenset((("confirm", "book"), ("done", "book"), ("promise", "book")))
 _UNDOING = frozenset("cancel cancelling cancelled canceled undo undid delete withdraw".split())
 _ASKED = frozenset("asked asks wondered".split())
 
@@ -225,9 +234,14 @@ def _is_taken_back(line: Line) -> bool:
     return line.tokens[0] == "if" and is_conditional(line)
 
 
-def _own_act(claim: Claim, line: Line, before: list[Line]) -> Claim:
+_RENAMED = frozenset("ask confirm promise done".split())
+
+
+def _own_act(claim: Claim, line: Line) -> Claim:
     """Deeds that are an offer or nothing here, by their names in the vocabulary."""
-    act, slot = claim.act, claim.slot
+    act, slot, _, _ = claim
+    if act not in _RENAMED:
+        return claim
     if act == "ask" and slot == "intent":
         if line.question or _begs(line):
             return Claim("ask_intent")
@@ -253,7 +267,7 @@ _BEGGING = frozenset("tell please let which".split())
 
 def _is_about_addon(line: Line) -> bool:
     """"May I offer you the floor mat with your order?" asks for no yes to the order."""
-    return not books(line) and any(hit.name == "addon" for hit in line.of("offer"))
+    return names_addon(line) and not books(line)
 
 
 def _grounded(claim: Claim, line: Line, before: list[Line], after: list[Line]) -> Claim:
@@ -269,6 +283,10 @@ def _grounded(claim: Claim, line: Line, before: list[Line], after: list[Line]) -
     return claim
 
 
+_GROUNDED = frozenset(
+    (("confirm", "book"), ("done", "book"), ("deny", "floor"), ("deny", "beyond_authority"))
+)
+"""Claims to which their sentence, or those around it, add something."""
 _GROUND = 2
 """Sentences to either side in which the ground of "no lower price" may stand."""
 
@@ -276,14 +294,12 @@ _GROUND = 2
 def _beside_others(slots: set[tuple[str, str]]) -> set[tuple[str, str]]:
     """What says nothing of its own beside other claims of the same reply."""
     gone: set[tuple[str, str]] = set()
-    if len(slots) < 2:
-        return gone
-    acts = {act for act, _ in slots}
+    acts = {*map(itemgetter(0), slots)}
     if not _WEIGHTY.isdisjoint(acts):
         gone |= {("ask_intent", ""), ("wait", "")}
     if not _WONDERING.isdisjoint(acts):
         gone.add(("wait", ""))
-    if "ask" in acts and any(act == "ask" and slot != "more" for act, slot in slots):
+    if "ask" in acts and _asks_for_a_slot(slots):
         gone.add(("explain", ""))
     if "deny" in acts:
         if any(("deny", reason) in slots for reason in _PRICE_REASONS):
@@ -294,14 +310,20 @@ def _beside_others(slots: set[tuple[str, str]]) -> set[tuple[str, str]]:
     return gone
 
 
+def _asks_for_a_slot(slots: set[tuple[str, str]]) -> bool:
+    """It asks for something of the buyer's, not only for anything else."""
+    return any([act == "ask" and slot != "more" for act, slot in slots])
+
+
 def _settled(claim: Claim, lines: list[Line]) -> Claim:
     """The claim by the name that it has outside."""
-    act, slot = claim.act, claim.slot
+    act, slot, value, product = claim
     if act == "feature":
-        return claim._replace(act="inform")
+        return Claim("inform", slot, value, product)
+    if act == "price" and slot == QUOTE:
+        return Claim("quote", "", value, product)
     if act == "price":
-        act, slot = ("quote", "") if slot == QUOTE else ("inform", slot)
-        return claim._replace(act=act, slot=slot)
+        return Claim("inform", slot, value, product)
     if act == "inform" and slot == "available":
         return claim._replace(slot="stock")
     if act == "offer" and slot == "nearest":
@@ -310,23 +332,27 @@ def _settled(claim: Claim, lines: list[Line]) -> Claim:
     return claim
 
 
+_REPEATED = frozenset(("feature", "price", "answer"))
+
+
 def _overdone(claims: list[Claim]) -> set[Claim]:
     """Features said to be there and not, more prices than anybody names, answers to everything."""
     gone: set[Claim] = set()
-    if len(claims) < 2:
+    if _REPEATED.isdisjoint(map(ACT, claims)):
         return gone
-    features = {claim[1:] for claim in claims if claim.act == "feature"}
-    for claim in claims:
-        other = "lacks" if claim.slot == "has" else "has"
-        if claim.act == "feature" and (other, *claim[2:]) in features:
-            gone.add(claim)
+    features = [claim for claim in claims if claim.act == "feature"]
+    answers = [claim for claim in claims if claim.act == "answer"]
     prices: dict[str, set[str]] = {}
     for claim in claims:
         if claim.act == "price" and claim.slot == QUOTE:
             prices.setdefault(claim.object, set()).add(claim.value)
-    for claim in claims:
-        if claim.act == "price" and len(prices.get(claim.object, ())) > MOST_PRICES:
-            gone.add(claim)
-    if len({claim.slot for claim in claims if claim.act == "answer"}) > MOST_ANSWERS:
-        gone |= {claim for claim in claims if claim.act == "answer"}
+    if len(features) > 1:
+        said = {claim[1:] for claim in features}
+        opposite = {"has": "lacks", "lacks": "has"}
+        gone |= {claim for claim in features if (opposite[claim.slot], *claim[2:]) in said}
+    overpriced = {name for name, values in prices.items() if len(values) > MOST_PRICES}
+    if overpriced:
+        gone |= {claim for claim in claims if claim.act == "price" and claim.object in overpriced}
+    if len(answers) > MOST_ANSWERS and len({claim.slot for claim in answers}) > MOST_ANSWERS:
+        gone.update(answers)
     return gone

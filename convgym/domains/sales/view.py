@@ -96,15 +96,16 @@ def goal_values(task: Task) -> dict[str, str]:
     return {name: value(task) for name, value in _VALUES.items()}
 
 
-_FIRST = (U["greet"], U["request_product"])
-_PLAIN = (*_FIRST, *(U[name] for name in USER_ACTS if name.startswith("inform_")))
+FIRST = (U["greet"], U["request_product"])
+OPENING = (*FIRST, *(U[name] for name in USER_ACTS if name.startswith("inform_")))
+"""Acts of which a first turn is made, and those of them that are said first."""
 
 
 def in_spoken_order(turn_acts: tuple[int, ...]) -> tuple[int, ...]:
     """A buyer's acts in the order in which they are put into words."""
-    if all(act in _PLAIN for act in turn_acts):
+    if all(act in OPENING for act in turn_acts):
         # Who answers first and then remembers why they came writes it the other way round.
-        return tuple(sorted(turn_acts, key=lambda act: act not in _FIRST))
+        return tuple(sorted(turn_acts, key=lambda act: act not in FIRST))
     return turn_acts
 
 

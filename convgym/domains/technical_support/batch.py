@@ -2,6 +2,8 @@
 
     action ─► act_of ─► said, calls ─► take ─► results, heard ─► answer ─► note_user ─► settle
            batch_tools          batch_tools, batch_hearing    batch_user   here     batch_verdict
+    text ─► read ─► reading ─► ground ─► said, calls ─► …
+           batch_reading  batch_grounding
 
 The single engine (`desk`, `records`, `hearing`, `tools`, `customer`, `verdict`) is what each kernel
 repeats, reaction by reaction; the ledger is not kept.
@@ -14,9 +16,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convgym.domains.technical_support import batch_words as words
 from convgym.domains.technical_support import cells
+from convgym.domains.technical_support.batch_grounding import (
+    MALFORMED,
+    READING,
+    begin_reply,
+    ground_call,
+    ground_speech,
+    leaves,
+    quote,
+)
 from convgym.domains.technical_support.batch_hearing import hear_said
+from convgym.domains.technical_support.batch_reading import NO_EPISODE, write_reading
 from convgym.domains.technical_support.batch_records import (
     act_on,
     check_end,
@@ -36,10 +47,12 @@ from convgym.domains.technical_support.batch_tables import (
     TASK,
     tables,
 )
-from convgym.domains.technical_support.batch_tasks import compile_task
-from convgym.domains.technical_support.batch_tools import call_of, ends, run
+from convgym.domains.technical_support.batch_tasks import compile_task, draw
+from convgym.domains.technical_support.batch_tools import call_of, run
 from convgym.domains.technical_support.batch_user import answer, knowledges
 from convgym.domains.technical_support.batch_verdict import grade
+from convgym.domains.technical_support.batch_view import episode_in_view
+from convgym.domains.technical_support.batch_words import SupportWords
 from convgym.domains.technical_support.desk import SupportDesk
 from convgym.domains.technical_support.dialogue import ACTIONS, LAYOUT, U
 from convgym.domains.technical_support.faults import COMPONENTS
@@ -53,15 +66,14 @@ from convgym.engine.batch import (
     Ints,
     action_rows,
     begin_turn,
-    call,
     close_turn,
     is_legal,
     refuse_illegal,
     say,
     speaks,
 )
+from convgym.engine.episode import Episode
 from convgym.engine.kernel import kernel, loop
-from convgym.language.voice import Spoken
 from convgym.users.agenda_batch import (
     open_user,
 )
@@ -90,16 +102,24 @@ class BatchedSupport:
 
     episode = EPISODE
     task = TASK
+    reading = np.dtype(READING, align=True)
+    reads = True
+    words = SupportWords()
 
     def __init__(self, desk: SupportDesk, model: DecisionModel, max_turns: int) -> None:
         self._desk, self._most = desk, max_turns
         self._tables = tables()
         self._actions = action_rows(ACTIONS, cells.ALWAYS)
         self._users = users(U, model, knowledges())
+        self._no_readings = np.zeros(1, self.reading)
 
     def compile(self, split: str, number: int, into: np.void) -> None:
         """Write the task called `<split>-<number>` into a record of `task`."""
         compile_task(self._desk.task(split, number), into)
+
+    def draw(self, split: str, numbers: NDArray[np.int64], into: NDArray[np.void]) -> None:
+        """`compile` for many at once.  (n,) → (n,) records"""
+        draw(split, numbers, into)
 
     def open_rows(
         self, rows: Ints, episodes: NDArray[np.void], belief: Cells, tasks: NDArray[np.void]
@@ -118,43 +138,36 @@ class BatchedSupport:
     ) -> None:
         """Take one act in each of these rows; episodes that end are graded, with `grades` all."""
         step_rows(
-            self._tables, self._users, self._actions, rows, actions, episodes,
+            self._tables, self._users, self._actions, rows, actions, self._no_readings, episodes,
             _cells(belief), tasks, self._most, grades,
         )  # fmt: skip
 
-    def turn_rows(
+    def read(self, text: str, into: np.void) -> tuple[str, ...]:
+        """Write what a sanitised reply says into a record of `reading`.
+
+        Gives the sentences that answers to it may quote (`QUOTED`), in the order of their numbers.
+        """
+        return write_reading(self._desk.understand(NO_EPISODE, text), into)
+
+    def step_readings(
         self,
         rows: Ints,
-        said: Ints,
-        calls: Ints,
+        which: Ints,
+        readings: NDArray[np.void],
         episodes: NDArray[np.void],
         belief: Cells,
         tasks: NDArray[np.void],
         grades: bool,
     ) -> None:
-        """Take one whole turn in each of these rows: acts of speech and calls, as a reply in text
-        brings them; kinds and tools of -1 are none.  # (n, MOST_SAID, 5), (n, MOST_CALLS, 4)"""
-        turn_rows(
-            self._tables, self._users, rows, said, calls, episodes, _cells(belief), tasks,
-            self._most, grades,
+        """Take a reply in each of these rows: that at its place `which` in `readings`."""
+        step_rows(
+            self._tables, self._users, self._actions, rows, -1 - which, readings, episodes,
+            _cells(belief), tasks, self._most, grades,
         )  # fmt: skip
 
-    def results_text(self, turn: np.void, task: np.void) -> tuple[str, ...]:
-        """What the tools answered in a step."""
-        count = turn["n_results"]
-        if not count:
-            return ()
-        made = words.result_text
-        return tuple([made(*row) for row in turn["results"][:count, :4].tolist()])
-
-    def acts_json(self, turn: np.void, task: np.void) -> str:
-        """The customer's turn as JSON."""
-        return words.turn_json(turn["acts"][: turn["n_acts"]].tolist(), int(task["device"]))
-
-    def spoken(self, turn: np.void, task: np.void) -> list[Spoken]:
-        """The customer's turn as acts by name with their values."""
-        acts = turn["acts"][: turn["n_acts"]].tolist()
-        return words.turn_spoken(acts, int(task["kind"]), int(task["device"]))
+    def in_view(self, row: np.void, belief: Cells, task: Any) -> Episode:
+        """As much of the plain episode as its view is told from."""
+        return episode_in_view(row, belief, task)
 
 
 # -- loops over rows -------------------------------------------------------------------------------
@@ -179,46 +192,22 @@ def step_rows(
     A: Any,
     rows: Ints,
     actions: Ints,
+    readings: Any,
     episodes: Any,
     belief: Any,
     tasks: Any,
     most_turns: int,
     grades: bool,
 ) -> None:
-    """One act in each of these rows."""
+    """One turn in each of these rows: an act, or a reply: -1 is the first reading, -2 the next."""
     for place in range(len(rows)):
-        row = rows[place]
+        row, action = rows[place], np.int64(actions[place])
         e, task, b = episodes[row], tasks[row], belief[row].cells
         begin_turn(e)
-        act_of(A[0], e, b, task, actions[place])
-        take_turn(T[0], D[0], e, b, task, most_turns, grades)
-
-
-@loop
-def turn_rows(
-    T: Any,
-    D: Any,
-    rows: Ints,
-    said: Ints,
-    calls: Ints,
-    episodes: Any,
-    belief: Any,
-    tasks: Any,
-    most_turns: int,
-    grades: bool,
-) -> None:
-    """One turn of speech and calls in each of these rows."""
-    for place in range(len(rows)):
-        row = rows[place]
-        e, task, b = episodes[row], tasks[row], belief[row].cells
-        begin_turn(e)
-        for act in said[place]:
-            if act[0] >= 0:
-                say(e, act[0], act[1], act[2], act[3], act[4])
-        for made in calls[place]:
-            if made[0] >= 0:
-                call(e, made[0], made[1], made[2], made[3])
-        take_turn(T[0], D[0], e, b, task, most_turns, grades)
+        if action >= 0:
+            act_of(A[0], e, b, task, action)
+        r = readings[max(-1 - action, 0)]
+        take_turn(T[0], D[0], e, b, task, r, action < 0, most_turns, grades)
 
 
 # -- one row ---------------------------------------------------------------------------------------
@@ -264,6 +253,7 @@ def open_customer(e: Any, task: Any) -> None:
 @kernel
 def act_of(A: Any, e: Any, b: Cells, task: Any, action: int) -> None:
     """The speech or the call that an action number stands for."""
+    e.reply_length = 0
     if not is_legal(A.needs, b, action):
         refuse_illegal(e, action)
     elif A.kind[action] < FIRST_TOOL:
@@ -274,16 +264,24 @@ def act_of(A: Any, e: Any, b: Cells, task: Any, action: int) -> None:
 
 @kernel
 def take_turn(
-    T: Any, D: Any, e: Any, b: Cells, task: Any, most_turns: int, grades: bool
+    T: Any, D: Any, e: Any, b: Cells, task: Any, r: Any, read: bool, most_turns: int, grades: bool
 ) -> None:
-    """All that follows from what was said and called: `Engine.apply`, and the verdict."""
+    """All that follows from what was said and called: `Engine.apply`, and the verdict.
+
+    With `read` they are those of `r`: what a call or a claim means is settled when its turn comes.
+    """
+    if read:
+        begin_reply(e, r)
     last = -1
     for place in range(e.n_calls):
-        one = e.calls[place]
-        if not ends(one[0]):
-            run(T, e, b, task, one[0], one[1], one[2], one[3])
+        if read:
+            ground_call(T, e, b, task, r, place)
+        if not leaves(e.calls[place, 0]):
+            run_call(T, e, b, task, place)
         elif last < 0:
             last = place
+    if read:
+        ground_speech(T, e, b, task, r)
     if speaks(e):
         hear_said(T, e, b, task)
         answer(T, D, e, task)
@@ -291,10 +289,20 @@ def take_turn(
         if e.closing:
             e.end = USER_CLOSED
     if last >= 0 and e.end == GOING_ON:
-        run(T, e, b, task, e.calls[last, 0], 0, -1, -1)
+        run_call(T, e, b, task, last)
     close_turn(e, b, most_turns)
     if grades or e.end != GOING_ON:
         grade(T, e, b, task)
+
+
+@kernel
+def run_call(T: Any, e: Any, b: Cells, task: Any, at: int) -> None:
+    """Run the call at this place of the turn."""
+    one = e.calls[at]
+    if one[0] <= MALFORMED:
+        quote(e, one[1])
+    else:
+        run(T, e, b, task, one[0], one[1], one[2], one[3])
 
 
 # -- what the customer said ------------------------------------------------------------------------

@@ -53,7 +53,7 @@ from convgym.domains.technical_support.vocabulary import (
     STEPS,
     VALUES,
 )
-from convgym.domains.technical_support.world import world
+from convgym.domains.technical_support.world import CUSTOMERS, world
 from convgym.engine.batch import EPISODE_FIELDS, Fields, numbers, record
 from convgym.engine.grading import CLOSING, WEIGHTS
 from convgym.engine.rules import _OPERATORS, ALLOW, OBLIGE, REFUSE, TRANSFER, Condition, Rule
@@ -132,8 +132,9 @@ AUTH_LEVEL = PARAMETER_NAMES.index("auth_level")
     WRITTEN,
 ) = range(1, 18)
 
-MOST_ELSEWHERE = 32
-"""Devices beside the one that is meant of which it is kept what was written there."""
+MOST_ELSEWHERE = 128
+"""Devices beside the one that is meant of which it is kept what was written there: as many as four
+calls a turn can reach in 70 turns."""
 SUPPORT_FIELDS: Fields = [
     *numbers(
         "account in_hand asked_last step applied asked_to_confirm last_write seen_working "
@@ -143,7 +144,7 @@ SUPPORT_FIELDS: Fields = [
     ("reported", np.int64),
     ("stated", np.int32, (3,)),
     ("device", np.int8, (COMPONENTS,)),
-    ("elsewhere", np.int64, (MOST_ELSEWHERE, 2)),
+    ("elsewhere", np.int16, (MOST_ELSEWHERE, 2)),
     ("facts", np.int32, (len(_FACTS),)),
     *numbers("first_step tried checks_come staying"),
     *numbers("explained_checks skilled puzzle puzzled_by booked"),
@@ -153,7 +154,8 @@ SUPPORT_FIELDS: Fields = [
 ]
 """`DeskState` and `SupportState`. `asked_last` is the check, or after those the step, asked for
 last; `stated` is the desk's `heard`, `first_step` the user's `step`, `explained_checks` its
-`knows`; `elsewhere` holds (row, bits of writes) of other devices, `facts` is scratch paper."""
+`knows`; `elsewhere` holds (row, bits of writes from the first on) of other devices, `facts` is
+scratch paper."""
 EPISODE = np.dtype([*EPISODE_FIELDS, *USER_FIELDS, *SUPPORT_FIELDS], align=True)
 TASK = np.dtype(
     [
@@ -288,6 +290,9 @@ def _speech() -> dict[str, NDArray[np.int32]]:
         "basis_rule": _ints(BIT[rule_of[name]] if name in rule_of else 0 for name in TELLS),
         "basis_cell": _ints(basis[name] for name in TELLS),
         "is_term": _ints(name in TOLD for name in TELLS),
+        "told_parameter": _ints(
+            PARAMETER_NAMES.index(name) if name in PARAMETER_NAMES else -1 for name in TOLD
+        ),
         "priced": _ints(TELLS.index(term) if term else -1 for term in priced),
         "by_plan": _ints(term == "technician_fee" for term in priced),
         "confirms_step": _ints(name in STEP_NAMES for name in CONFIRMS),
@@ -336,9 +341,11 @@ def tables() -> NDArray[np.void]:
         for name in ("kind", "model", "months", "plan", "area")
     }
     foreign = [provider.is_foreign(row) for row in range(len(provider.model))]
+    pins = [(provider.pin_text(row), provider.wrong_pin(row)) for row in range(CUSTOMERS)]
     return record(
         **columns,
         foreign=np.array(foreign, dtype=np.int8),
+        pins=np.array(pins).astype(np.int16),
         **_rules(),
         **_user_acts(),
         **_speech(),

@@ -235,7 +235,7 @@ def write(T: Any, e: Any, b: Cells, task: Any, operation: int) -> None:
     made = e.written
     if not meant:
         place = elsewhere(e, row)
-        made = e.elsewhere[place, 1]
+        made = np.int64(e.elsewhere[place, 1]) << FIRST_WRITE
     if made >> operation & 1 and operation != RESET_PORT and operation != PUSH_CONFIG:
         fail(e, codes.DONE_BEFORE)
         return
@@ -246,7 +246,7 @@ def write(T: Any, e: Any, b: Cells, task: Any, operation: int) -> None:
         e.written |= 1 << operation
         change(T, e, task.kind, operation)
     else:
-        e.elsewhere[place, 1] |= 1 << operation
+        e.elsewhere[place, 1] |= 1 << operation - FIRST_WRITE
     e.last_write = operation
     b[CONFIRMED + operation - FIRST_WRITE] = 0
     b[cells.UNREPORTED] = 1

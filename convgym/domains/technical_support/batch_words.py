@@ -12,14 +12,24 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from convgym.desk.state import answer_json, error_json
 from convgym.domains.technical_support import batch_tables as codes
-from convgym.domains.technical_support.dialogue import ACTIONS, USER_ACTS, VIEW
+from convgym.domains.technical_support.dialogue import ACTIONS, HEARD_AS, USER_ACTS, VIEW
 from convgym.domains.technical_support.tools import described, record
-from convgym.domains.technical_support.view import _FIRST, _PLAIN, _VALUES, acts_json, spoken
+from convgym.domains.technical_support.view import (
+    FIRST,
+    OPENING,
+    VALUES,
+    acts_json,
+    spoken,
+)
 from convgym.domains.technical_support.vocabulary import KINDS, VALUE_NAMES
 from convgym.domains.technical_support.world import DEVICES_EACH, PLANS, world
 from convgym.engine.batch import ILLEGAL
+from convgym.engine.turn_words import Numbers
 from convgym.language.voice import Spoken
 
 _KEPT = 1 << 15
@@ -30,7 +40,7 @@ _KEPT = 1 << 15
 
 
 @lru_cache(maxsize=_KEPT)
-def result_text(code: int, first: int, second: int, third: int) -> str:
+def _result(code: int, first: int, second: int, third: int, *_: int) -> str:
     """What a tool answered."""
     if code == ILLEGAL:
         return error_json(f"{ACTIONS.names[first]} refers to nothing seen so far")
@@ -115,54 +125,44 @@ _MADE: dict[int, Any] = {
 
 # -- what customers say ----------------------------------------------------------------------------
 
-
-def turn_json(acts: list[int], device: int) -> str:
-    """Acts of the customer with this device, as JSON."""
-    return f"[{', '.join([_JSON[act] or _stated_json(act, device) for act in acts])}]"
-
-
-def turn_spoken(acts: list[int], kind: int, device: int) -> list[Spoken]:
-    """Acts of the customer with this device by name, with what each states."""
-    plain = _SPOKEN[kind]
-    return [plain[act] or _stated(act, device) for act in in_order(acts)]
-
-
-@lru_cache(maxsize=_KEPT)
-def _stated_json(act: int, device: int) -> str:
-    return acts_json(_caller(device), (act,))[1:-1]
-
-
-@lru_cache(maxsize=_KEPT)
-def _stated(act: int, device: int) -> Spoken:
-    return spoken(_caller(device), (act,))[0]
-
-
-def in_order(acts: list[int]) -> list[int]:
-    """Acts as `spoken` of the single engine puts them."""
-    if len(acts) > 1 and _PLAIN_ACTS.issuperset(acts):
-        acts.sort(key=_AFTER_FIRST)
-    return acts
-
-
-_PLAIN_ACTS = frozenset(_PLAIN)
-_AFTER_FIRST = {act: act not in _FIRST for act in _PLAIN}.__getitem__
-
-
-def _caller(device: int) -> Any:
-    """As much of a task as a customer's values are told from."""
-    return SimpleNamespace(
-        device=device, customer=device // DEVICES_EACH, kind=world().kind[device]
-    )
-
-
+_STATES = np.array([name in VALUES for name in USER_ACTS])
+"""Acts whose value is one device's own; what was seen is worded alike for all of a kind."""
 _OF_KIND = tuple(world().kind.index(kind) for kind in range(len(KINDS)))
 """Some device of each kind."""
-_JSON = tuple(
-    "" if name in _VALUES else _stated_json(act, 0) for act, name in enumerate(USER_ACTS)
-)
-"""Acts that state nothing of their own as JSON; empty for the others."""
-_SPOKEN = tuple(
-    tuple(None if name in _VALUES else _stated(act, some) for act, name in enumerate(USER_ACTS))
-    for some in _OF_KIND
-)
-"""The same by name, for each kind of device."""
+
+
+@lru_cache(maxsize=_KEPT)
+def _said(act: int, number: int) -> tuple[str, Spoken]:
+    """An act as JSON, and by name with what it states, of this device or kind of device."""
+    device = number if _STATES[act] else _OF_KIND[number]
+    # As much of a task as a customer's values are told from.
+    task: Any = SimpleNamespace(
+        device=device, customer=device // DEVICES_EACH, kind=world().kind[device]
+    )
+    return acts_json(task, (act,))[1:-1], spoken(task, (act,))[0]
+
+
+class SupportWords:
+    """`TurnWords` of technical support."""
+
+    names = HEARD_AS
+    opening = np.isin(np.arange(len(USER_ACTS)), OPENING)
+    informs = opening & ~np.isin(np.arange(len(USER_ACTS)), FIRST)
+
+    result = staticmethod(_result)
+
+    def stated(
+        self, acts: Numbers, of: NDArray[np.int32], about: Numbers, tasks: NDArray[np.void]
+    ) -> Numbers:
+        """The device of an act that states something of its own, else its kind; 0.  (n, 2)"""
+        made = np.zeros((len(acts), 2), dtype=np.int64)
+        made[:, 0] = np.where(_STATES[acts], tasks["device"][of], tasks["kind"][of])
+        return made
+
+    def act_json(self, act: int, first: int, second: int) -> str:
+        """An act as a JSON object."""
+        return _said(act, first)[0]
+
+    def act(self, act: int, first: int, second: int) -> Spoken:
+        """An act by name, with the slot and the value of one that states something."""
+        return _said(act, first)[1]

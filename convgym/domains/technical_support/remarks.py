@@ -277,15 +277,20 @@ def is_no_offer(line: Line) -> bool:
 _WHO_REFUSES = frozenset("i we to must cannot not dont wont ill id well should".split())
 _INSTRUCTIONS = ("tell so", "tell them", "need be told", "months after the purchase")
 """What the policy says to the agent, or of everybody."""
+_INSTRUCTING = frozenset(words.split()[0] for words in _INSTRUCTIONS)
 
 
 def is_of_policy(line: Line) -> bool:
     """A line of the policy document, read out: "refuse, reason: recalled, and offer …"."""
     tokens = line.tokens
-    for at, token in enumerate(tokens):
-        if token == "refuse" and _WHO_REFUSES.isdisjoint(tokens[max(0, at - 2) : at]):
-            return True
-    return any(f" {words} " in f" {' '.join(tokens)} " for words in _INSTRUCTIONS)
+    if "refuse" in line.words:
+        for at, token in enumerate(tokens):
+            if token == "refuse" and _WHO_REFUSES.isdisjoint(tokens[max(0, at - 2) : at]):
+                return True
+    if _INSTRUCTING.isdisjoint(line.words):
+        return False
+    said = f" {' '.join(tokens)} "
+    return any(f" {words} " in said for words in _INSTRUCTIONS)
 
 
 def is_by_the_way(line: Line, look: str, *, beside_step: bool) -> bool:
@@ -342,7 +347,9 @@ def refusals(line: Line, before: Lines, after: Lines, denials: Mapping[str, Deni
     where an offer follows: "The basic plan covers no laptops. …"; and "a replacement is not
     possible, because your device …" is general in form, yet speaks of this one.
     """
-    found = []
+    found: list[str] = []
+    if "because" not in line.hits and "alone" not in line.hits:
+        return found
     around = (line, *before[-_NEAR:], *after[:_NEAR])
     deeds = _deeds_refused(line)
     for hit in (*line.of("because"), *line.of("alone")):

@@ -109,14 +109,15 @@ _REWORDED = Rewriting(
     ("about around roughly approximately",
      r"\b(for|takes?|lasts?) (?:about|around|roughly|approximately)(?= \d+ min)", r"\1"),
     ("know", r"\blet me know(?= (?:if|whether)(?! you\b))", "tell me"),
-    ("tell", r"\b((?:once|when|after)\b[^,.:;!?\n]{0,40}), ((?:please )?tell me (?:if|whether))\b",
+    ("once when after",
+     r"\b((?:once|when|after)\b[^,.:;!?\n]{0,40}), ((?:please )?tell me (?:if|whether))\b",
      r"\1. \2"),
     ("able", r"\b(?:may|might) be able to\b", "can"),
     ("settings", r"\ball of (your|the|its) settings\b", r"\1 settings"),
     ("try", r"\btry (?=(?:another|a (?:different|new|spare)|the (?:other|spare)) )", "use "),
-    ("tell", r"\blet me tell you\b[^.:!?\n]{0,30}:", ""),
+    ("let", r"\blet me tell you\b[^.:!?\n]{0,30}:", ""),
     # What is to be told afterwards is a sentence of its own, and no condition.
-    ("tell know see report", r",?;? (?:and|then)(?: then| please| also)* "
+    ("if whether", r",?;? (?:and|then)(?: then| please| also)* "
      r"((?:please )?(?:tell me|let me know|see|report)(?: please)? (?:if|whether))\b", r". \1"),
     ("soon", r"\bas soon as(?! (?:possible|you can|i can|we can))\b", "when"),
     ("once", r"\bonce (?:more|again)\b", "again"),
@@ -223,6 +224,8 @@ def _is_in_place(line: Line, claim: Claim) -> bool:
 
 def _without_idle_words(line: Line, claims: list[Claim]) -> list[Claim]:
     """What is only named, and what sounds like asking for the matter or like a farewell."""
+    if not claims:
+        return claims
     acts = {claim.act for claim in claims}
     idle = set()
     if acts & {"inform", "deny"}:
@@ -327,6 +330,8 @@ def _named(claim: Claim) -> Claim:
 
 def _steps_of_two_halves(claims: Sequence[Claim]) -> list[Claim]:
     """Off and on again is a restart; off alone is none, on alone is to plug in."""
+    if not any([claim.act == "instruct" for claim in claims]):
+        return [*claims]
     places = {
         slot: [at for at, claim in enumerate(claims) if claim[:2] == ("instruct", slot)]
         for slot in (*_HALVES, "switch_on", "replug_power")

@@ -56,7 +56,7 @@ def _placed(task: Task) -> str:
     return f"{_device(task)} in the {world().room_name(task.device)}"
 
 
-_VALUES: dict[str, tuple[str, Callable[[Task], str]]] = {
+VALUES: dict[str, tuple[str, Callable[[Task], str]]] = {
     "inform_phone": ("phone", lambda task: world().phone(task.customer)),
     "inform_phone_wrong": ("phone", lambda task: world().wrong_phone(task.customer)),
     "inform_pin": ("pin", lambda task: world().pin_text(task.customer)),
@@ -74,24 +74,25 @@ def slot_and_value(task: Task, act: int) -> tuple[str, str]:
     """The slot that a customer's act fills, and with what; empty where it states nothing."""
     if act in SAW:
         return "thing", plain_words(task.kind, LOOKS[SAW[act][0]])
-    slot, value = _VALUES.get(USER_ACTS[act], ("", None))
+    slot, value = VALUES.get(USER_ACTS[act], ("", None))
     return slot, value(task) if value else ""
 
 
 def goal_values(task: Task) -> dict[str, str]:
     """Every value that this customer can state, by act."""
-    return {name: value(task) for name, (_, value) in _VALUES.items()}
+    return {name: value(task) for name, (_, value) in VALUES.items()}
 
 
-_FIRST = (U["greet"], *(act for name, act in U.items() if name.startswith("request_")))
-_PLAIN = (*_FIRST, *(act for name, act in U.items() if name.startswith("inform_")))
+FIRST = (U["greet"], *(act for name, act in U.items() if name.startswith("request_")))
+OPENING = (*FIRST, *(act for name, act in U.items() if name.startswith("inform_")))
+"""Acts of which a first turn is made, and those of them that are said first."""
 
 
 def spoken(task: Task, turn_acts: tuple[int, ...]) -> list[Spoken]:
     """A customer's acts by name, with the slot and the value of those that state one."""
-    if all(act in _PLAIN for act in turn_acts):
+    if all(act in OPENING for act in turn_acts):
         # Who answers first and then remembers why they called writes it the other way round.
-        turn_acts = tuple(sorted(turn_acts, key=lambda act: act not in _FIRST))
+        turn_acts = tuple(sorted(turn_acts, key=lambda act: act not in FIRST))
     return [Spoken(HEARD_AS[act], *slot_and_value(task, act)) for act in turn_acts]
 
 
@@ -143,7 +144,7 @@ def _heard(episode: Episode) -> dict[str, str]:
     for name, variant in zip(("phone", "pin", "serial"), desk.heard, strict=True):
         if variant:
             act = f"inform_{name}" + ("_wrong" if variant == 2 else "")
-            heard[name] = _VALUES[act][1](task)
+            heard[name] = VALUES[act][1](task)
     if belief[cells.HEARD_KIND] or belief[cells.HEARD_ROOM]:
         heard["kind"] = _device(task)
     if belief[cells.HEARD_ROOM]:

@@ -1,0 +1,58 @@
+"""What `observation="dict"` shows of batched episodes, beside features and words.
+
+    record, belief, plain task ─► in_view ─► Domain.view ─► JSON
+                      └─────────► policy document
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from convgym.engine.batched_domain import BatchedDomain
+from convgym.engine.tasks import parse_task_id
+from convgym.envs.batched_episodes import BatchedEpisodes, Rows
+from convgym.envs.batched_words import BatchedWords
+from convgym.envs.conversation_env import MESSAGE_LENGTH
+from convgym.envs.domain import Domain
+
+
+class BatchedViews:
+    """Views of a batch of episodes; the plain task of each row is made when it begins."""
+
+    def __init__(
+        self, episodes: BatchedEpisodes, batched: BatchedDomain, domain: Domain, words: BatchedWords
+    ) -> None:
+        self._episodes, self._batched, self._domain = episodes, batched, domain
+        self._words = words
+        self._tasks: list[Any] = [None] * len(episodes.records)
+        self._policies = [""] * len(episodes.records)
+
+    def begin(self, rows: Rows) -> None:
+        """New episodes in these rows."""
+        for row in rows.tolist():
+            task = self._domain.task(*parse_task_id(self._episodes.task_ids[row]))
+            self._tasks[row] = task
+            self._policies[row] = self._domain.policy_document(task)
+
+    def observed(self, rows: Rows, features: Any) -> dict[str, Any]:
+        """Observations of these rows, by name; `features` are theirs."""
+        results = self._words.results(rows, self._episodes.quotes)
+        return {
+            "features": features,
+            "message": tuple(text[:MESSAGE_LENGTH] for text in self._words.said(rows)),
+            "policy": tuple(self._policies[row] for row in rows.tolist()),
+            "tool_results": tuple(text[:MESSAGE_LENGTH] for text in results),
+            "tools": (self._domain.tools,) * len(rows),
+            "turn": self._episodes.records["turn"][rows, None].astype(np.int64),
+            "view": tuple(self._view(row) for row in rows.tolist()),
+        }
+
+    def _view(self, row: int) -> str:
+        episodes = self._episodes
+        seen = self._batched.in_view(
+            episodes.records[row], episodes.belief[row], self._tasks[row]
+        )
+        return json.dumps(self._domain.view(seen))
