@@ -67,7 +67,7 @@ def assert_same_seen(seen: Any, expected: Any) -> None:
     """Same observations, of the same types."""
     assert seen.keys() == expected.keys()
     for name, part in expected.items():
-        if isinstance(part, tuple):
+        if isinstance(part, tuple | str):
             assert seen[name] == part, name
         else:
             assert np.array_equal(seen[name], part) and seen[name].dtype == part.dtype, name
