@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from desk_driven import (
@@ -435,3 +436,10 @@ def test_no_cell_tells_what_follows_from_a_detail_before_it_is_said(reason, deta
     assert talk.cell(cell) and talk.wanted() == f"deny_{reason}"
     talk.served()
     assert talk.grade.success and talk.episode.turn == talk.task.oracle_length
+
+
+def test_a_raised_number_is_no_handle():
+    env = gym.make("ConvGym/CustomerService-v0", action="text")
+    env.reset(seed=0)
+    call = {"name": "get_order", "arguments": {"order": "order:\u00b2"}}
+    assert env.unwrapped.domain.call(env.unwrapped._episode, RawCall(**call)).startswith('{"error"')
