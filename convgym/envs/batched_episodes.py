@@ -46,7 +46,7 @@ class BatchedEpisodes:
         """Sentences of it that the tools' answers may quote; made anew with every step."""
         self.graded = np.zeros(count, dtype=bool)
         """Whether the newest step of a row was graded."""
-        self.generators: list[np.random.Generator | None] = [None] * count
+        self._is_seeded = np.zeros(count, dtype=bool)
         self.seeds: list[int | None] = [None] * count
         self._grades = self._conditions.reward == "milestones"
         """Whether every step is graded."""
@@ -69,13 +69,7 @@ class BatchedEpisodes:
 
         `task_ids` too, where each plays a task of its own, all of one split.
         """
-        for place, row in enumerate(rows.tolist()):
-            seed = None if seeds is None else seeds[place]
-            if seed is not None or self.generators[row] is None:
-                generator, self.seeds[row] = seeding.np_random(seed)
-                self.generators[row] = generator
-                self._run_keys[row] = generator.integers(0, 2**64, dtype=np.uint64)
-                self._begun[row] = 0
+        self._seed(rows, seeds)
         episode_keys = np.empty(len(rows), dtype=np.uint64)
         batch.draw_keys(rows, self._run_keys, self._begun, self.records, episode_keys)
         self._begun[rows] += 1
@@ -90,6 +84,18 @@ class BatchedEpisodes:
         self.ended[rows] = self.graded[rows] = False
         self._potential[rows] = 0.0
         self.characters[rows] = 0
+
+    def _seed(self, rows: Rows, seeds: Sequence[int | None] | None) -> None:
+        """Begin the runs of rows that are given a seed, or have had none so far."""
+        if seeds is None:
+            rows = rows[~self._is_seeded[rows]]
+            seeds = [None] * len(rows)
+        for row, seed in zip(rows.tolist(), seeds, strict=True):
+            if seed is None and self._is_seeded[row]:
+                continue
+            generator, self.seeds[row] = seeding.np_random(seed)
+            self._run_keys[row] = generator.integers(0, 2**64, dtype=np.uint64)
+            self._begun[row], self._is_seeded[row] = 0, True
 
     def _draw_tasks(
         self,
