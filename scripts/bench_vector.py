@@ -118,6 +118,24 @@ def single_rate(environment: str, recorded: Any, seconds: float, **keywords: Any
     return count / spent
 
 
+def random_rate(environment: str, rows: int, seconds: float) -> float:
+    """Of the batched environment in acts drawn from the masks, outside the clock."""
+    envs = made(environment, "vector_entry_point", rows, observation="features", action="act")
+    rng, (_, infos) = np.random.default_rng(0), envs.reset(seed=0)
+    count, spent, warm_up = 0, 0.0, STEPS
+    while spent < seconds:
+        drawn = rng.random(infos["action_mask"].shape, dtype=np.float32) * infos["action_mask"]
+        actions, start = drawn.argmax(axis=1), time.process_time()
+        _, _, terminated, truncated, infos = envs.step(actions)
+        if warm_up:
+            warm_up -= 1
+            continue
+        spent += time.process_time() - start
+        count += rows - int((terminated | truncated).sum())
+    envs.close()
+    return count / spent
+
+
 class Pole:
     """Random pushes, recorded like the planner's acts."""
 
@@ -189,6 +207,10 @@ def table(environment: str, modes: list[str], seconds: float, anchors: dict[Any,
                 many = rate(envs, seeds, steps, real, seconds, clock_of(form))
                 print(f"{many:>11,.0f} {many / anchors[form, count]:6.3f}", end="", flush=True)
             print()
+        if mode == MODES[0]:
+            many = random_rate(environment, max(SIZES), seconds)
+            anchor = anchors["vector_entry_point", max(SIZES)]
+            print(f"  random legal acts, {max(SIZES):,} rows: {many:,.0f} ({many / anchor:.3f})")
     remember_texts()
 
 
