@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from convgym.language import speech
 from convgym.language.cues import Cues
 from convgym.language.speech import MOST_CHARACTERS, MOST_TOKENS, WEIGHTY, Claim, SpeechReader
 
@@ -315,3 +316,16 @@ def test_a_reader_without_cues_knows_its_manners():
     assert [str(c) for c in bare.read("I'll put you through to a colleague.")] == [
         "promise(transfer)"
     ]
+
+
+def test_known_sentences_mean_the_same_and_can_be_forgotten(monkeypatch):
+    fresh, known = (SpeechReader(DATA / "speech_shop.toml") for _ in range(2))
+    names, first, second = NAMES["shop"], "The Nova 15 costs $900.", "Shall I order it for you?"
+    for text in (first, second, f"{second} {first}", f"{first} {second}"):
+        monkeypatch.setattr(speech, "LONGEST_CACHED", -1)
+        expected = fresh.read(text, names)
+        monkeypatch.undo()
+        assert known.read(text, names) == expected
+    assert fresh._seen.cache_info().currsize == 0
+    remembered = known._seen.cache_info()
+    assert remembered.misses == 2 and remembered.hits > 0
