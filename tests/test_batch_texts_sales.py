@@ -1,13 +1,11 @@
 """Replies on rows of the sales desk equal replies to the plain one: right, wrong, odd or glued."""
 
 import json
-import re
-from functools import cache
 
-import gymnasium as gym
 import numpy as np
 import pytest
-from sales_worded import EVERY_PRODUCT, rows
+from sales_worded import EVERY_PRODUCT
+from talkers import Talker, pick, singles, written
 from twins import results_in, rows_of
 
 from convgym.domains.sales import cells, understanding
@@ -27,7 +25,6 @@ from convgym.domains.sales.world import (
 )
 from convgym.engine.acts import AgentTurn
 from convgym.engine.batch import ENDS, MOST_CALLS, MOST_RESULTS, MOST_SAID, QUOTED
-from convgym.engine.keys import child
 from convgym.engine.tasks import SPLITS
 from convgym.envs.conversation_env import ACTION_LENGTH
 from convgym.language import tool_calls
@@ -94,24 +91,6 @@ SENTENCES = (
 )  # fmt: skip
 
 
-@cache
-def written():
-    """Replies of people, and replies that try to trick."""
-    files = ("replies_sales_tuning.jsonl", "replies_sales_held_out.jsonl", "tricks_sales.jsonl")
-    return [row["text"] for name in files for row in rows(name)]
-
-
-def singles(episodes, seed, **keywords):
-    """Environments in text that were just reset."""
-    envs = [
-        gym.make(SALES, observation="features", action="text", **keywords).unwrapped
-        for _ in range(episodes)
-    ]
-    for i, env in enumerate(envs):
-        env.reset(seed=child(seed, i))
-    return envs
-
-
 def batched(env):
     return BatchedSales(env.domain, env._engine.user.model, env._engine.max_turns)
 
@@ -119,39 +98,22 @@ def batched(env):
 # -- replies ---------------------------------------------------------------------------------------
 
 
-def pick(rng, options):
-    return options[int(rng.integers(len(options)))]
-
-
 def near(rng, number):
     """A number, mostly that one."""
     return number + int(rng.choice([0, 0, 0, 0, -1, 1, 5]))
 
 
-class Writer:
+class Writer(Talker):
     """Writes replies into a conversation: what is right there, and all sorts of other things."""
 
-    def __init__(self, seed, right=0.4):
-        self.rng, self.right = np.random.default_rng(seed), right
-        self.policies, self.heard = {}, []
-
-    def reply(self, env):
-        """A reply of one or more parts; replies of other conversations are among them."""
-        rng = self.rng
-        parts = [self.part(env, rng.random() < self.right)]
-        while rng.random() < 0.35:
-            parts.append(self.part(env, rng.random() < self.right))
-        rng.shuffle(parts)
-        text = pick(rng, (" ", " ", "\n")).join(parts)
-        self.heard.append(text)
-        return text
+    banks, malformed = BANKS, MALFORMED
 
     def part(self, env, right):
         rng = self.rng
         if right:
             return self.planned(env)
         kinds = (self.phrase, self.sentence, self.sentence, self.sentence, self.call, self.call)
-        odd = (self.elsewhere, self.by_others, self.sample, self.malformed)
+        odd = (self.elsewhere, self.by_others, self.sample, self.broken)
         return pick(rng, kinds if rng.random() < 0.8 else odd)(env)
 
     def planned(self, env):
@@ -169,11 +131,6 @@ class Writer:
         bank = BANKS[pick(rng, ("train", "held_out"))]
         return domain.agent_reply(number, domain.view(episode), bank, int(rng.integers(1 << 32)))
 
-    def phrase(self, env):
-        """A wording of the shop with values of its own."""
-        bank = BANKS[pick(self.rng, ("train", "held_out"))]
-        return self.filled(env, pick(self.rng, bank.variants(pick(self.rng, tuple(bank)))))
-
     def sentence(self, env):
         """What may be said at any time, or what just this state of things calls for."""
         belief, desk = env._episode.belief, env._episode.desk
@@ -188,21 +145,7 @@ class Writer:
         return self.filled(env, pick(self.rng, [one for one in SENTENCES if word in one]))
 
     def by_others(self, env):
-        return self.filled(env, pick(self.rng, written()))
-
-    def elsewhere(self, env):
-        return pick(self.rng, self.heard) if self.heard else "Hello."
-
-    def sample(self, env):
-        env.action_space.seed(int(self.rng.integers(1 << 30)))
-        return env.action_space.sample()
-
-    def malformed(self, env):
-        return pick(self.rng, MALFORMED)
-
-    def filled(self, env, text):
-        """A text with values in its braces: of this conversation mostly, and at times not quite."""
-        return re.sub(r"\{(\w+)\}", lambda m: self.value(env, m[1].lower()), text)
+        return self.filled(env, pick(self.rng, written("sales")))
 
     def product(self, env):
         """One in view mostly, else one spoken of before or any other."""
@@ -368,7 +311,7 @@ def play(monkeypatch, episodes, seed, right=0.4, alike=False, **keywords):
 
     Returns how many steps there were, and (kind, claim) of all that was said in them.
     """
-    envs, writer = singles(episodes, seed, **keywords), Writer(seed, right)
+    envs, writer = singles(SALES, episodes, seed, **keywords), Writer(seed, right)
     listener, engine = Listener(monkeypatch), batched(envs[0])
     records, belief, tasks = rows_of(engine, envs)
     engine.open_rows(np.arange(episodes, dtype=np.int32), records, belief, tasks)
@@ -401,7 +344,7 @@ def try_out(monkeypatch, seed, tries, **keywords):
 
     Returns how many were tried, and (kind, claim) of all that was said in them.
     """
-    (env,), writer = singles(1, seed, **keywords), Writer(seed)
+    (env,), writer = singles(SALES, 1, seed, **keywords), Writer(seed)
     listener, engine = Listener(monkeypatch), batched(env)
     records, belief, tasks = (np.repeat(some, 1 + tries, axis=0) for some in rows_of(engine, [env]))
     every, steps, heard = np.arange(1 + tries, dtype=np.int32), 0, set()
@@ -473,7 +416,7 @@ def test_many_replies_are_taken_alike(monkeypatch, split):
 
 def taken(text, before=()):
     """A row that has taken `before` and then this reply, and the sentences of that."""
-    (env,) = singles(1, 3)
+    (env,) = singles(SALES, 1, 3)
     engine = batched(env)
     records, belief, tasks = rows_of(engine, [env])
     first, readings = np.zeros(1, np.int32), np.zeros(1, engine.reading)

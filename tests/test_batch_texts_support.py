@@ -2,12 +2,10 @@
 
 import json
 import re
-from functools import cache
-from pathlib import Path
 
-import gymnasium as gym
 import numpy as np
 import pytest
+from talkers import Talker, pick, singles, written
 from twins import results_in, rows_of
 
 from convgym.desk.grounding import MOST_ACTS
@@ -38,7 +36,6 @@ from convgym.domains.technical_support.vocabulary import (
 from convgym.domains.technical_support.world import CUSTOMERS, PLUS, world
 from convgym.engine import acts
 from convgym.engine.batch import ENDS, MOST_CALLS, MOST_RESULTS, QUOTED
-from convgym.engine.keys import child
 from convgym.engine.tasks import SPLITS
 from convgym.envs.conversation_env import ACTION_LENGTH
 from convgym.language import tool_calls
@@ -49,7 +46,6 @@ from convgym.spaces import sanitize
 SUPPORT = "ConvGym/TechnicalSupport-v0"
 BANKS = SupportDesk().agent_banks()
 LEAVING = ("close", "transfer_to_human", "end_conversation")
-_DATA = Path(__file__).parent / "data"
 MALFORMED = (
     '<tool_call>{"name": "find_customer", "arguments": {"phone": </tool_call>',
     '<tool_call>{"arguments": {}}</tool_call>',
@@ -106,19 +102,6 @@ ABOUT = {
 PLAIN = (*grounding._PLAIN, "who", "undone")
 
 
-@cache
-def written():
-    """Replies of people, and replies that try to trick."""
-    names = ("replies_{}_tuning", "replies_{}_held_out", "tricks_{}")
-    paths = (_DATA / f"{name.format('technical_support')}.jsonl" for name in names)
-    lines = (line for path in paths for line in path.read_text("utf-8").splitlines())
-    return [json.loads(line)["text"] for line in lines]
-
-
-def pick(rng, options):
-    return options[int(rng.integers(len(options)))]
-
-
 def in_calls(*made):
     """Calls by name with their arguments, as a reply writes them."""
     texts = [json.dumps({"name": name, "arguments": given}) for name, given in made]
@@ -128,30 +111,20 @@ def in_calls(*made):
 # -- replies ---------------------------------------------------------------------------------------
 
 
-class Writer:
+class Writer(Talker):
     """Writes replies into conversations: what is right there, and all that can go wrong."""
 
-    def __init__(self, seed, right=0.4):
-        self.rng, self.right = np.random.default_rng(seed), right
-        self.policies, self.heard = {}, []
+    banks, malformed = BANKS, MALFORMED
 
-    def reply(self, env):
-        """A reply of one or more parts; replies of other conversations are among them."""
-        rng = self.rng
-        parts = [self.part(env, rng.random() < self.right)]
-        while rng.random() < 0.3 * (1 - self.right):
-            parts.append(self.part(env, rng.random() < self.right))
-        rng.shuffle(parts)
-        text = pick(rng, (" ", " ", "\n")).join(parts)
-        self.heard.append(text)
-        return text
+    def __init__(self, seed, right=0.4):
+        super().__init__(seed, right, more=0.3 * (1 - right))
 
     def part(self, env, right):
         rng = self.rng
         if right:
             return self.planned(env)
         kinds = (self.phrase, self.phrase, self.sentence, self.sentence, self.call, self.call)
-        odd = (self.elsewhere, self.by_others, self.sample, self.malformed, self.long)
+        odd = (self.elsewhere, self.by_others, self.sample, self.broken, self.long)
         made = pick(rng, (*kinds, self.look_at_all) if rng.random() < 0.8 else odd)(env)
         return self.altered(made) if rng.random() < 0.1 else made
 
@@ -170,11 +143,6 @@ class Writer:
         bank = BANKS[pick(rng, ("train", "held_out"))]
         return domain.agent_reply(number, domain.view(episode), bank, int(rng.integers(1 << 32)))
 
-    def phrase(self, env):
-        """A wording of the desk with values of its own."""
-        bank = BANKS[pick(self.rng, ("train", "held_out"))]
-        return self.filled(env, pick(self.rng, bank.variants(pick(self.rng, tuple(bank)))))
-
     def sentence(self, env):
         """What may be said at any time, or what just this state of things calls for."""
         belief, desk = env._episode.belief, env._episode.desk
@@ -189,17 +157,7 @@ class Writer:
         return self.filled(env, pick(self.rng, [one for one in SENTENCES if word in one]))
 
     def by_others(self, env):
-        return pick(self.rng, written())
-
-    def elsewhere(self, env):
-        return pick(self.rng, self.heard) if self.heard else "Hello."
-
-    def sample(self, env):
-        env.action_space.seed(int(self.rng.integers(1 << 30)))
-        return env.action_space.sample()
-
-    def malformed(self, env):
-        return pick(self.rng, MALFORMED)
+        return pick(self.rng, written("technical_support"))
 
     def long(self, env):
         return "We do appreciate your patience. " * 30
@@ -211,10 +169,6 @@ class Writer:
             return text
         at = pick(self.rng, digits)
         return f"{text[:at]}{self.rng.integers(10)}{text[at + 1 :]}"
-
-    def filled(self, env, text):
-        """A text with values in its braces: of this conversation mostly, and at times not quite."""
-        return re.sub(r"\{(\w+)\}", lambda found: self.value(env, found[1]), text)
 
     def value(self, env, name):
         """What stands in one pair of braces."""
@@ -314,17 +268,6 @@ class Writer:
 # -- side by side ----------------------------------------------------------------------------------
 
 
-def singles(episodes, seed, **keywords):
-    """Environments in text that were just reset."""
-    envs = [
-        gym.make(SUPPORT, observation="features", action="text", **keywords).unwrapped
-        for _ in range(episodes)
-    ]
-    for i, env in enumerate(envs):
-        env.reset(seed=child(seed, i))
-    return envs
-
-
 def batched(env):
     return env.domain.batched(env._engine.user.model, env._engine.max_turns)
 
@@ -371,7 +314,7 @@ def play(monkeypatch, episodes, seed, right=0.4, in_words=True, **keywords):
     Returns how many steps there were, (kind, claim) of all that was said in them, and the codes
     of what tools answered.
     """
-    envs, writer = singles(episodes, seed, **keywords), Writer(seed, right)
+    envs, writer = singles(SUPPORT, episodes, seed, **keywords), Writer(seed, right)
     engine, listener = batched(envs[0]), Listener(monkeypatch)
     assert engine.reads
     rows, belief, tasks = rows_of(engine, envs)
@@ -454,7 +397,7 @@ FIRST = np.zeros(1, np.int32)
 
 def opened(is_fit=lambda task: True):
     """An environment with such a task, its engine, and a row for it."""
-    env = next(env for env in singles(30, 3) if is_fit(env._episode.task))
+    env = next(env for env in singles(SUPPORT, 30, 3) if is_fit(env._episode.task))
     engine = batched(env)
     rows = rows_of(engine, [env])
     engine.open_rows(FIRST, *rows)
