@@ -1,6 +1,7 @@
-"""What a batched engine asks of a domain, and the tasks of a domain as rows.
+"""What a batched environment asks of a domain.
 
-    numbers of tasks ─► TaskRows ─► records ─► open_rows ─► step_rows ─► …
+    numbers of tasks ─► draw ─► records ─► open_rows ─► step_rows ─► …
+    texts ─► read ─► readings ───────────────────────► step_readings ─► …
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 
 from convgym.engine.batch import Cells, Ints
 from convgym.engine.episode import Episode
-from convgym.engine.tasks import SPLITS
 from convgym.engine.turn_words import TurnWords
 
 
@@ -29,6 +29,9 @@ class BatchedDomain(Protocol):
 
     def compile(self, split: str, number: int, into: np.void) -> None:
         """Write the task called `<split>-<number>` into a record of `task`."""
+
+    def draw(self, split: str, numbers: NDArray[np.int64], into: NDArray[np.void]) -> None:
+        """`compile` for many tasks of a split, in compiled code.  (n,) → (n,) records"""
 
     def open_rows(
         self, rows: Ints, episodes: NDArray[np.void], belief: Cells, tasks: NDArray[np.void]
@@ -76,25 +79,3 @@ class BatchedDomain(Protocol):
         grades: bool,
     ) -> None:
         """Take a reply in each of these rows: that at its place `which` in `readings`."""
-
-
-class TaskRows:
-    """The tasks of a domain as records, each compiled when it is first met.
-
-    For a domain that cannot `draw` them itself, in compiled code, under the same name.
-    """
-
-    def __init__(self, domain: BatchedDomain) -> None:
-        self._domain = domain
-        self._rows: dict[str, tuple[NDArray[np.void], NDArray[np.bool_]]] = {}
-
-    def draw(self, split: str, numbers: NDArray[np.int64], into: NDArray[np.void]) -> None:
-        """Write these tasks of a split.  (n,) → (n,) records"""
-        if split not in self._rows:
-            count = SPLITS[split]
-            self._rows[split] = np.zeros(count, self._domain.task), np.zeros(count, bool)
-        rows, filled = self._rows[split]
-        for number in np.unique(numbers[~filled[numbers]]).tolist():
-            self._domain.compile(split, number, rows[number])
-            filled[number] = True
-        into[:] = rows[numbers]

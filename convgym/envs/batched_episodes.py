@@ -13,7 +13,7 @@ from gymnasium.utils import seeding
 from numpy.typing import NDArray
 
 from convgym.engine import batch, keys
-from convgym.engine.batched_domain import BatchedDomain, TaskRows
+from convgym.engine.batched_domain import BatchedDomain
 from convgym.engine.tasks import SPLITS, parse_task_id
 from convgym.envs.batched_replies import BatchedReplies
 from convgym.envs.conversation_env import ConversationEnv
@@ -30,7 +30,6 @@ class BatchedEpisodes:
 
     def __init__(self, single: ConversationEnv, batched: BatchedDomain, count: int) -> None:
         self._single, self._batched, self._conditions = single, batched, single.conditions
-        self._draw = getattr(batched, "draw", None) or TaskRows(batched).draw
         self.records = np.zeros(count, batched.episode)
         self.belief = np.zeros((count, len(single.domain.layout)), dtype=np.uint8)
         self.tasks = np.zeros(count, batched.task)
@@ -117,7 +116,7 @@ class BatchedEpisodes:
             chosen = [setup.task(int(key), table) for key in episode_keys]
             split, numbers = chosen[0][0], np.array([number for _, number in chosen])
         made = np.empty(len(rows), dtype=self.tasks.dtype)
-        self._draw(split, numbers, made)
+        self._batched.draw(split, numbers, made)
         self.tasks[rows] = made
         self.numbers[rows] = numbers
         self.splits[rows] = split
@@ -187,7 +186,7 @@ class BatchedEpisodes:
         for split in set(splits):
             rows = np.flatnonzero(splits == split)
             made = np.empty(len(rows), dtype=tasks.dtype)
-            self._draw(split, numbers[rows], made)
+            self._batched.draw(split, numbers[rows], made)
             tasks[rows] = made
         return tasks
 
