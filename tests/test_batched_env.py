@@ -186,6 +186,12 @@ def test_options_of_a_reset_mean_the_same() -> None:
         assert_same_infos(infos, expected_infos)
 
 
+def test_infos_of_some_rows_when_others_never_began() -> None:
+    envs = batched(IDS[0], 3)
+    _, infos = envs.reset(seed=1, options={"reset_mask": np.array([False, True, False])})
+    assert [bool(text) for text in infos["user_acts"]] == [False, True, False]
+
+
 def test_an_unseeded_environment_draws_different_episodes() -> None:
     envs = batched(IDS[0], 6)
     _, infos = envs.reset()

@@ -181,9 +181,9 @@ class BatchedEpisodes:
     def tasks_of(
         self, splits: NDArray[np.object_], numbers: NDArray[np.int64]
     ) -> NDArray[np.void]:
-        """Tasks by split and number, drawn again.  # (n,)"""
+        """Tasks by split and number, drawn again; nothing where no episode has begun.  # (n,)"""
         tasks = np.empty(len(numbers), dtype=self.tasks.dtype)
-        for split in set(splits):
+        for split in set(splits) - {""}:
             rows = np.flatnonzero(splits == split)
             made = np.empty(len(rows), dtype=tasks.dtype)
             self._batched.draw(split, numbers[rows], made)
