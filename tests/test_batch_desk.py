@@ -1,4 +1,4 @@
-"""A service desk on rows equals the plain one: in acts and in tasks."""
+"""A service desk on rows equals the plain one."""
 
 from functools import partial
 from pathlib import Path
@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from twins import at_random, play_beside
 
-from convgym.domains.catalogue import domain_called
 from convgym.engine.acts import FIRST_TOOL
 from convgym.engine.tasks import SPLITS
 from convgym.policies.roster import ladder
@@ -21,10 +20,6 @@ CONDITIONS = (
     {"max_turns": 12},
 )
 _LEAVES = ("close", "transfer_to_human", "end_conversation")
-
-
-def batched(env):
-    return env.domain.batched(env._engine.user.model, env._engine.max_turns)
 
 
 def staying(env, rng, speech=False):
@@ -73,7 +68,7 @@ def agents(domain="customer-service"):
 @pytest.mark.parametrize("keywords", CONDITIONS, ids=lambda k: "-".join(map(str, *k.items())))
 def test_rows_equal_single_episodes(keywords):
     for seed, choose in enumerate(agents()):
-        assert play_beside(batched, SHOP, choose, 2, seed=seed, **keywords) > 1
+        assert play_beside(SHOP, choose, 2, seed=seed, **keywords) > 1
 
 
 @pytest.mark.slow
@@ -83,7 +78,7 @@ def test_rows_equal_single_episodes_for_long(number):
     for seed in range(1000):
         choose = list(agents())[number]
         split = list(SPLITS)[seed % len(SPLITS)]
-        steps += play_beside(batched, SHOP, choose, 40, seed=seed, split=split)
+        steps += play_beside(SHOP, choose, 40, seed=seed, split=split)
         if steps >= 10_000:
             return
     raise AssertionError(f"{steps} steps only")
@@ -92,32 +87,4 @@ def test_rows_equal_single_episodes_for_long(number):
 @pytest.mark.slow
 def test_rows_of_a_domain_of_ones_own_equal_single_episodes():
     for seed, choose in enumerate(agents(LIBRARY)):
-        assert play_beside(batched, OWN, choose, 12, seed=seed, folder=LIBRARY) > 12
-
-
-# -- tasks -----------------------------------------------------------------------------------------
-
-
-def assert_drawn_alike(desk, split, numbers):
-    engine = desk.batched(desk.make_user(None).model, 50)
-    plain, drawn = np.zeros(len(numbers), engine.task), np.zeros(len(numbers), engine.task)
-    drawn.view(np.uint8)[:] = 77  # what was there before does not show
-    for row, number in enumerate(numbers.tolist()):
-        engine.compile(split, number, plain[row])
-    engine.draw(split, numbers, drawn)
-    for name in engine.task.names:
-        assert np.array_equal(plain[name], drawn[name]), f"{name} of {split}"
-
-
-@pytest.mark.parametrize("split", SPLITS)
-def test_drawn_tasks_are_the_compiled_ones(split):
-    assert_drawn_alike(domain_called("customer-service"), split, np.arange(120))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("domain", ["customer-service", LIBRARY])
-def test_many_drawn_tasks_are_the_compiled_ones(domain):
-    desk = domain_called(domain)
-    for split in desk.splits:
-        numbers = np.random.default_rng(0).permutation(SPLITS[split])[:3000]
-        assert_drawn_alike(desk, split, numbers.astype(np.int64))
+        assert play_beside(OWN, choose, 12, seed=seed, folder=LIBRARY) > 12

@@ -1,13 +1,11 @@
-"""The sales desk on rows equals the plain one: in acts and in tasks."""
+"""The sales desk on rows equals the plain one."""
 
 from functools import partial
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from twins import at_random, play_beside
 
-from convgym.domains.sales.batch import BatchedSales
 from convgym.domains.sales.vocabulary import ACTIONS
 from convgym.engine.acts import FIRST_TOOL
 from convgym.engine.tasks import SPLITS
@@ -30,10 +28,6 @@ CONDITIONS = (
 _LEAVES = ("close", "transfer_to_human", "end_conversation")
 STAYS = np.array([name not in _LEAVES for name in ACTIONS.names])
 SPEAKS = np.array([action.kind < FIRST_TOOL for action in ACTIONS.actions])
-
-
-def batched(env):
-    return BatchedSales(env.domain, env._engine.user.model, env._engine.max_turns)
 
 
 def among(kept, env, rng):
@@ -76,7 +70,7 @@ def agents():
 @pytest.mark.parametrize("keywords", CONDITIONS, ids=lambda k: "-".join(map(str, *k.items())))
 def test_rows_equal_single_episodes(keywords):
     for seed, choose in enumerate(agents()):
-        assert play_beside(batched, SALES, choose, 2, seed=seed, **keywords) > 1
+        assert play_beside(SALES, choose, 2, seed=seed, **keywords) > 1
 
 
 @pytest.mark.slow
@@ -86,33 +80,7 @@ def test_rows_equal_single_episodes_for_long(number):
     for seed in range(1000):
         choose = list(agents())[number]
         split = list(SPLITS)[seed % len(SPLITS)]
-        steps += play_beside(batched, SALES, choose, 40, seed=seed, split=split)
+        steps += play_beside(SALES, choose, 40, seed=seed, split=split)
         if steps >= 10_000:
             return
     raise AssertionError(f"{steps} steps only")
-
-
-# -- tasks -----------------------------------------------------------------------------------------
-
-
-def assert_drawn_alike(split, numbers):
-    engine = batched(gym.make(SALES, observation="features", action="act").unwrapped)
-    plain, drawn = np.zeros(len(numbers), engine.task), np.zeros(len(numbers), engine.task)
-    drawn.view(np.uint8)[:] = 77  # what was there before does not show
-    for row, number in enumerate(numbers.tolist()):
-        engine.compile(split, number, plain[row])
-    engine.draw(split, numbers, drawn)
-    for name in engine.task.names:
-        assert np.array_equal(plain[name], drawn[name]), f"{name} of {split}"
-
-
-@pytest.mark.parametrize("split", SPLITS)
-def test_drawn_tasks_are_the_compiled_ones(split):
-    assert_drawn_alike(split, np.arange(120))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("split", SPLITS)
-def test_all_drawn_tasks_are_the_compiled_ones(split):
-    rng = np.random.default_rng(0)
-    assert_drawn_alike(split, rng.permutation(SPLITS[split])[:3000].astype(np.int64))

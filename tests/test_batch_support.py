@@ -3,20 +3,14 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from twins import at_random, play_beside, rows_of
+from twins import at_random, engine_of, play_beside, rows_of
 
-from convgym.domains.technical_support.batch import BatchedSupport
 from convgym.domains.technical_support.dialogue import ACTIONS
 from convgym.engine import acts
-from convgym.engine.tasks import SPLITS
 from convgym.policies.roster import ladder
 
 ENV = "ConvGym/TechnicalSupport-v0"
 PLAYED = 40
-
-
-def batched_of(env):
-    return BatchedSupport(env.domain, env._engine.user.model, env._engine.max_turns)
 
 
 # -- choosing acts ---------------------------------------------------------------------------------
@@ -83,7 +77,7 @@ CHOICES = {
     ],
 )
 def test_rows_equal_single_episodes(choice, keywords):
-    steps = play_beside(batched_of, ENV, CHOICES[choice], PLAYED, seed=11, **keywords)
+    steps = play_beside(ENV, CHOICES[choice], PLAYED, seed=11, **keywords)
     assert steps > PLAYED
 
 
@@ -94,19 +88,19 @@ def test_rows_equal_single_episodes_for_long(choice, split):
     steps = seed = 0
     while steps < 2_500:
         steps, seed = steps + play_beside(
-            batched_of, ENV, CHOICES[choice], 200, seed=seed, split=split
+            ENV, CHOICES[choice], 200, seed=seed, split=split
         ), seed + 1  # fmt: skip
 
 
 def test_a_row_is_truncated_at_the_cap_as_a_single_episode_is():
-    steps = play_beside(batched_of, ENV, by("planner"), 10, seed=3, max_turns=4)
+    steps = play_beside(ENV, by("planner"), 10, seed=3, max_turns=4)
     assert steps == 40
 
 
 def test_progress_of_every_step_is_that_of_the_single_engine():
     single = gym.make(ENV, observation="features", action="act").unwrapped
     single.reset(seed=5)
-    batched = batched_of(single)
+    batched = engine_of(single)
     rows, belief, tasks = rows_of(batched, [single])
     row = np.zeros(1, np.int32)
     batched.open_rows(row, rows, belief, tasks)
@@ -119,28 +113,3 @@ def test_progress_of_every_step_is_that_of_the_single_engine():
         assert rows[0]["progress"] == single.domain.grade(single._episode).progress
         seen.add(float(rows[0]["progress"]))
     assert len(seen) > 1
-
-
-# -- tasks -----------------------------------------------------------------------------------------
-
-
-def assert_drawn_alike(split, numbers):
-    engine = batched_of(gym.make(ENV, observation="features", action="act").unwrapped)
-    plain, drawn = np.zeros(len(numbers), engine.task), np.zeros(len(numbers), engine.task)
-    drawn.view(np.uint8)[:] = 77  # what was there before does not show
-    for row, number in enumerate(numbers.tolist()):
-        engine.compile(split, number, plain[row])
-    engine.draw(split, numbers, drawn)
-    for name in engine.task.names:
-        assert np.array_equal(plain[name], drawn[name]), f"{name} of {split}"
-
-
-@pytest.mark.parametrize("split", SPLITS)
-def test_drawn_tasks_are_the_compiled_ones(split):
-    assert_drawn_alike(split, np.arange(200))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("split", SPLITS)
-def test_all_drawn_tasks_are_the_compiled_ones(split):
-    assert_drawn_alike(split, np.random.default_rng(0).permutation(SPLITS[split])[:5000])

@@ -8,7 +8,7 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
-from twins import results_in, rows_of
+from twins import engine_of, results_in, rows_of
 
 from convgym.domains.catalogue import domain_called
 from convgym.domains.customer_service.claims import STATUS
@@ -244,7 +244,7 @@ def play_texts(episodes, seed, slips=0.5, **keywords):
     rng, others, steps = np.random.default_rng(seed), [], 0
     for i, env in enumerate(envs):
         env.reset(seed=child(seed, i))
-    engine = envs[0].domain.batched(envs[0]._engine.user.model, envs[0]._engine.max_turns)
+    engine = engine_of(envs[0])
     assert engine.reads
     rows, belief, tasks = rows_of(engine, envs)
     engine.open_rows(np.arange(episodes, dtype=np.int32), rows, belief, tasks)

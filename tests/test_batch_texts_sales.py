@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sales_worded import EVERY_PRODUCT
 from talkers import Talker, pick, singles, written
-from twins import results_in, rows_of
+from twins import engine_of, results_in, rows_of
 
 from convgym.domains.sales import cells, understanding
 from convgym.domains.sales.batch import BatchedSales
@@ -89,10 +89,6 @@ SENTENCES = (
     "Let me explain why I ask: I would only be guessing otherwise.", "Its SKU is 12345.",
     "I will transfer you to a colleague.", "It costs $12345678901.", "It costs $22345678901.",
 )  # fmt: skip
-
-
-def batched(env):
-    return BatchedSales(env.domain, env._engine.user.model, env._engine.max_turns)
 
 
 # -- replies ---------------------------------------------------------------------------------------
@@ -312,7 +308,7 @@ def play(monkeypatch, episodes, seed, right=0.4, alike=False, **keywords):
     Returns how many steps there were, and (kind, claim) of all that was said in them.
     """
     envs, writer = singles(SALES, episodes, seed, **keywords), Writer(seed, right)
-    listener, engine = Listener(monkeypatch), batched(envs[0])
+    listener, engine = Listener(monkeypatch), engine_of(envs[0])
     records, belief, tasks = rows_of(engine, envs)
     engine.open_rows(np.arange(episodes, dtype=np.int32), records, belief, tasks)
     readings = np.zeros(episodes, engine.reading)
@@ -345,7 +341,7 @@ def try_out(monkeypatch, seed, tries, **keywords):
     Returns how many were tried, and (kind, claim) of all that was said in them.
     """
     (env,), writer = singles(SALES, 1, seed, **keywords), Writer(seed)
-    listener, engine = Listener(monkeypatch), batched(env)
+    listener, engine = Listener(monkeypatch), engine_of(env)
     records, belief, tasks = (np.repeat(some, 1 + tries, axis=0) for some in rows_of(engine, [env]))
     every, steps, heard = np.arange(1 + tries, dtype=np.int32), 0, set()
     engine.open_rows(every, records, belief, tasks)
@@ -417,7 +413,7 @@ def test_many_replies_are_taken_alike(monkeypatch, split):
 def taken(text, before=()):
     """A row that has taken `before` and then this reply, and the sentences of that."""
     (env,) = singles(SALES, 1, 3)
-    engine = batched(env)
+    engine = engine_of(env)
     records, belief, tasks = rows_of(engine, [env])
     first, readings = np.zeros(1, np.int32), np.zeros(1, engine.reading)
     engine.open_rows(first, records, belief, tasks)

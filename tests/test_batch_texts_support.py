@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 from talkers import Talker, pick, singles, written
-from twins import results_in, rows_of
+from twins import engine_of, results_in, rows_of
 
 from convgym.desk.grounding import MOST_ACTS
 from convgym.domains.technical_support import cells, grounding, rules
@@ -268,10 +268,6 @@ class Writer(Talker):
 # -- side by side ----------------------------------------------------------------------------------
 
 
-def batched(env):
-    return env.domain.batched(env._engine.user.model, env._engine.max_turns)
-
-
 def assert_same(engine, env, row, belief, task, quoted):
     """One row equals its twin."""
     episode = env._episode
@@ -315,7 +311,7 @@ def play(monkeypatch, episodes, seed, right=0.4, in_words=True, **keywords):
     of what tools answered.
     """
     envs, writer = singles(SUPPORT, episodes, seed, **keywords), Writer(seed, right)
-    engine, listener = batched(envs[0]), Listener(monkeypatch)
+    engine, listener = engine_of(envs[0]), Listener(monkeypatch)
     assert engine.reads
     rows, belief, tasks = rows_of(engine, envs)
     engine.open_rows(np.arange(episodes, dtype=np.int32), rows, belief, tasks)
@@ -398,7 +394,7 @@ FIRST = np.zeros(1, np.int32)
 def opened(is_fit=lambda task: True):
     """An environment with such a task, its engine, and a row for it."""
     env = next(env for env in singles(SUPPORT, 30, 3) if is_fit(env._episode.task))
-    engine = batched(env)
+    engine = engine_of(env)
     rows = rows_of(engine, [env])
     engine.open_rows(FIRST, *rows)
     return env, engine, rows

@@ -25,6 +25,12 @@ def at_random(env: Any, rng: np.random.Generator, legal: float = 0.9) -> int:
     return int(rng.integers(len(mask)))
 
 
+def engine_of(env: Any) -> Any:
+    """The batched engine of an environment."""
+    base = env.unwrapped
+    return base.domain.batched(base.conditions.model, base.conditions.max_turns)
+
+
 def rows_of(batched: Any, singles: list[Any]) -> tuple[Any, Any, Any]:
     """Fresh rows for single environments that were just reset, not yet opened."""
     episodes = np.zeros(len(singles), batched.episode)
@@ -81,7 +87,6 @@ def assert_same(batched: Any, env: Any, episode: Any, belief: Any, task: Any, in
 
 
 def play_beside(
-    make_batched: Callable[[Any], Any],
     env_id: str,
     choose: Choose,
     episodes: int,
@@ -93,7 +98,7 @@ def play_beside(
         gym.make(env_id, observation="features", action="act", **keywords).unwrapped
         for _ in range(episodes)
     ]
-    batched = make_batched(singles[0])
+    batched = engine_of(singles[0])
     rng = np.random.default_rng(seed)
     infos = [env.reset(seed=child(seed, i))[1] for i, env in enumerate(singles)]
     rows, belief, tasks = rows_of(batched, singles)

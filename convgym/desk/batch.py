@@ -100,9 +100,11 @@ class BatchedDesk:
         """Write the task called `<split>-<number>` into a record of `task`."""
         self._tasks.compile(split, number, into)
 
-    def draw(self, split: str, numbers: NDArray[np.int64], into: NDArray[np.void]) -> None:
-        """Write the tasks of a split with these numbers into records of `task`."""
-        self._tasks.draw(split, numbers, into)
+    def draw(
+        self, split: str, numbers: NDArray[np.int64], rows: Ints, into: NDArray[np.void]
+    ) -> None:
+        """Write the tasks of a split with these numbers into these rows."""
+        self._tasks.draw(split, numbers, rows, into)
 
     # -- rows --------------------------------------------------------------------------------------
 

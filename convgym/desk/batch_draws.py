@@ -38,7 +38,7 @@ from convgym.desk.tasks import (
     LOOKS_UP,
     MISTAKEN,
 )
-from convgym.engine.batch import Keys, below, draw
+from convgym.engine.batch import Ints, Keys, below, draw
 from convgym.engine.kernel import kernel, loop
 from convgym.engine.keys import TASK
 
@@ -49,11 +49,12 @@ _ONE = np.uint64(1)
 @loop
 def draw_tasks(
     T: Any, F: Any, decided: NDArray[np.int8], can: NDArray[Any],
-    values: NDArray[np.int64], P: Any, pools: NDArray[np.int64], keys: Keys, into: Any,
+    values: NDArray[np.int64], P: Any, pools: NDArray[np.int64], keys: Keys,
+    rows: Ints, into: Any,
 ) -> None:  # fmt: skip
-    """The tasks of these keys."""
-    for at in range(len(keys)):
-        draw_task(T[0], F[0], decided, can, values, P[0], pools, keys[at], into[at])
+    """The tasks of these keys, one in each of these rows."""
+    for at in range(len(rows)):
+        draw_task(T[0], F[0], decided, can, values, P[0], pools, keys[at], into[rows[at]])
 
 
 @kernel

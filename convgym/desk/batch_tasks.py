@@ -28,7 +28,7 @@ from convgym.desk.batch_tables import EFFECTS, filled, offer_number
 from convgym.desk.declaration import ACCOUNT, Declaration
 from convgym.desk.plans import Plan
 from convgym.desk.tasks import KNOWLEDGES, Fits, Request, Tasks
-from convgym.engine.batch import record
+from convgym.engine.batch import Ints, record
 from convgym.engine.rules import ALLOW, Decision
 from convgym.engine.tasks import SPLITS, split_keys
 
@@ -87,12 +87,14 @@ class DeskTasks:
             word = request.detail if T["worded"][w] else 0
             into["knows"][at] = T["knows"][w] + sort * T["words"][w] + word
 
-    def draw(self, split: str, numbers: NDArray[np.int64], into: NDArray[np.void]) -> None:
-        """Write the tasks of a split with these numbers into records."""
+    def draw(
+        self, split: str, numbers: NDArray[np.int64], rows: Ints, into: NDArray[np.void]
+    ) -> None:
+        """Write the tasks of a split with these numbers into these rows."""
         plan, fits = self._plan(split), self._fits(split == "test_policy")
         draw_tasks(
             self._T, fits.record, fits.decided, fits.can, fits.values, plan.record, plan.pools,
-            plan.keys[numbers], into,
+            plan.keys[numbers], rows, into,
         )  # fmt: skip
 
     # -- tables ------------------------------------------------------------------------------------

@@ -73,6 +73,14 @@ EPISODE_FIELDS: Fields = [
 ]
 """What every episode has. `answered` is 1 in a step in which the user had the floor; `about` is the
 request that its values belong to; `n_errors` counts the errors of this turn, `errors` all."""
+STANDING_FIELDS: Fields = [
+    *numbers("turn errors violations end truncated log_prob answered user_turn success"),
+    ("oracle_length", np.int32),
+    ("graded", np.float64),
+    ("progress", np.float64),
+    ("wording_key", np.uint64),
+]
+"""How an episode stands: what rewards and infos are made of, close together."""
 
 
 def record(**columns: Any) -> NDArray[np.void]:
@@ -113,6 +121,7 @@ _TURN = np.uint64(0x8CB92BA72F3D8DD7)
 _INDEX = np.uint64(0xC2B2AE3D27D4EB4F)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
+_NO_BIT = np.uint8(0)
 _27, _30, _31, _32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
 
 
@@ -175,11 +184,35 @@ def is_legal(needs: Ints, b: Cells, action: int) -> bool:
 
 @loop
 def masks(needs: Ints, belief: Cells, out: NDArray[np.int8]) -> None:
-    """1 for each action that is legal.  (n, cells) → (n, actions)"""
-    for row in range(belief.shape[0]):
-        b, legal = belief[row], out[row]
-        for action in range(needs.shape[0]):
-            legal[action] = is_legal(needs, b, action)
+    """1 for each action that is legal.  (n, cells) → (n, actions)
+
+    Eight rows at a time, a bit each: an action is legal in those in which all its cells are set.
+    """
+    (count, cells), (actions, most) = belief.shape, needs.shape
+    wanted = np.empty((most, actions), dtype=np.uint16)
+    for action in range(actions):
+        for column in range(most):
+            cell = needs[action, column]
+            wanted[column, action] = cell if cell >= 0 else cells
+    is_set, legal = np.zeros(cells + 1, dtype=np.uint8), np.zeros(actions, dtype=np.uint8)
+    is_set[cells] = 255
+    for first in range(0, count, 8):
+        rows = min(8, count - first)
+        for cell in range(cells):
+            is_set[cell] = 0
+        for row in range(rows):
+            b, bit = belief[first + row], np.uint8(1 << row)
+            for cell in range(cells):
+                is_set[cell] |= bit if b[cell] else _NO_BIT
+        for action in range(actions):
+            legal[action] = is_set[wanted[0, action]]
+        for column in range(1, most):
+            for action in range(actions):
+                legal[action] &= is_set[wanted[column, action]]
+        for row in range(rows):
+            mask, bit = out[first + row], np.uint8(1 << row)
+            for action in range(actions):
+                mask[action] = 1 if legal[action] & bit else 0
 
 
 @loop
@@ -264,10 +297,18 @@ assert keys.MASK == _MASK
 
 
 @loop
-def copy_turns(episodes: Any, turns: Any) -> None:
-    """What the newest step brought, by row.  records of `TURN_FIELDS`"""
+def copy_standing(episodes: Any, tasks: Any, standing: Any, turns: Any) -> None:
+    """How episodes stand, and what their newest step brought, by row.
+
+    `standing` are records of `STANDING_FIELDS`, `turns` of `TURN_FIELDS`.
+    """
     for row in range(len(episodes)):
-        e, turn = episodes[row], turns[row]
+        e, s, turn = episodes[row], standing[row], turns[row]
+        s.turn, s.errors, s.violations, s.end = e.turn, e.errors, e.violations, e.end
+        s.truncated, s.log_prob, s.answered = e.truncated, e.log_prob, e.answered
+        s.user_turn, s.success, s.wording_key = e.user_turn, e.success, e.wording_key
+        s.graded, s.progress = e.graded, e.progress
+        s.oracle_length = tasks[row].oracle_length
         turn.answered, turn.about = e.answered, e.about
         turn.n_acts, turn.n_results = e.n_acts, e.n_results
         turn.user_turn = e.user_turn

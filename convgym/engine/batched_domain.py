@@ -30,8 +30,11 @@ class BatchedDomain(Protocol):
     def compile(self, split: str, number: int, into: np.void) -> None:
         """Write the task called `<split>-<number>` into a record of `task`."""
 
-    def draw(self, split: str, numbers: NDArray[np.int64], into: NDArray[np.void]) -> None:
-        """`compile` for many tasks of a split, in compiled code.  (n,) → (n,) records"""
+    def draw(
+        self, split: str, numbers: NDArray[np.int64], rows: Ints, into: NDArray[np.void]
+    ) -> None:
+        """`compile` tasks of a split into these rows, in compiled code; `numbers` has one for each.
+        """
 
     def open_rows(
         self, rows: Ints, episodes: NDArray[np.void], belief: Cells, tasks: NDArray[np.void]

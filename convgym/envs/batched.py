@@ -99,8 +99,9 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
         mask = rest.pop("reset_mask", None)
         rows = self._every if mask is None else self._rows_of(mask)
         self._begin(rows, self._seeds(seed, rows), rest)
+        self._episodes.look()
         some = None if mask is None else rows
-        return self._observed(), self._infos.of(some, self._masks(some), self._shaping(some))
+        return self._observed(), self._infos.of(some, self._masks(some))
 
     def reset_rows(
         self,
@@ -127,7 +128,8 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
                 given if given[0] else None,
             )
         chosen = np.array(rows, dtype=np.int32)
-        infos = self._infos.of(chosen, self._masks(chosen), self._shaping(chosen))
+        self._episodes.look()
+        infos = self._infos.of(chosen, self._masks(chosen))
         kept = {name: infos[name] for name in fields if name in infos}
         return [
             (seen, {name: values[row] for name, values in kept.items()})
@@ -194,37 +196,40 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
         else:
             stepped = np.flatnonzero(~over).astype(np.int32)
             begun = np.flatnonzero(over).astype(np.int32)
-        rewards = np.zeros(self.num_envs)
         if len(stepped):
-            rewards[stepped] = self._take(stepped, numbers[stepped])
+            self._take(stepped, numbers[stepped])
         if begun is not None:
             self._begin(begun, None, {})
-        ended = self._episodes.ended.copy()
-        truncated = ended & (self._episodes.records["truncated"] != 0)
-        terminated = ended & ~truncated
-        self._over = ended.copy()
+        episodes = self._episodes
+        episodes.look()
+        rewards, shaping = episodes.rewards()
+        ended, truncated = episodes.ended, episodes.truncated
         final: dict[str, Any] = {}
         if self._mode == SAME_STEP and ended.any():
-            final = self._finish(np.flatnonzero(ended).astype(np.int32))
-        infos = self._infos.of(None, self._masks(None), self._shaping(None))
+            final = self._finish(np.flatnonzero(ended).astype(np.int32), shaping)
+        else:
+            self._over = ended.copy()
+        infos = self._infos.of(None, self._masks(None), shaping)
         for key, value in final.items():
             infos[key] = value
-        return self._observed(), rewards, terminated, truncated, infos
+        return self._observed(), rewards, ended & ~truncated, truncated, infos
 
-    def _take(self, rows: Rows, numbers: Rows) -> NDArray[np.float64]:
+    def _take(self, rows: Rows, numbers: Rows) -> None:
         if self._replies is None:
-            return self._episodes.step(rows, numbers)
-        return self._episodes.step_replies(rows, self._replies, numbers)
+            self._episodes.step(rows, numbers)
+        else:
+            self._episodes.step_replies(rows, self._replies, numbers)
 
-    def _finish(self, rows: Rows) -> dict[str, Any]:
+    def _finish(self, rows: Rows, shaping: NDArray[np.float64] | None) -> dict[str, Any]:
         """The last observations and infos of episodes that end, and the next ones begun."""
         observations = np.full(self.num_envs, None, dtype=object)
         for row, last in zip(rows.tolist(), self._observed_each(rows), strict=True):
             observations[row] = last
-        infos = self._infos.of(rows, self._masks(rows), self._shaping(rows))
+        infos = self._infos.of(rows, self._masks(rows), shaping)
         standing = np.zeros(self.num_envs, dtype=bool)
         standing[rows] = True
         self._begin(rows, None, {})
+        self._episodes.look()
         return {
             "final_obs": observations,
             "_final_obs": standing,
@@ -287,11 +292,6 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
         batch.masks(self._needs, belief, legal)
         return legal
 
-    def _shaping(self, rows: Rows | None) -> NDArray[np.float64] | None:
-        if self._conditions.reward != "milestones":
-            return None
-        return self._episodes.shaping.copy() if rows is None else self._episodes.shaping[rows]
-
     # -- what single environments are asked for ---------------------------------------------------
 
     def action_masks(self) -> NDArray[np.int8]:
@@ -300,7 +300,7 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
 
     def system_prompts(self) -> tuple[str, ...]:
         """Policy document and tool schemas of each running episode."""
-        domain, ids = self._single.domain, self._episodes.task_ids
+        domain, ids = self._single.domain, self._episodes.task_ids()
         prompts = []
         for task_id in ids:
             split, number = task_id.rsplit("-", 1)

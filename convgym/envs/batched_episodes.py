@@ -1,7 +1,8 @@
 """The running episodes of a batched environment: which tasks, whose keys, how far they are.
 
     begin(rows, seeds, setup)   keys ─► task, persona ─► open_rows
-    step(rows, actions)         step_rows ─► ended, reward and its terms
+    step(rows, actions)         step_rows
+    look()                      standing, turns: copies that stay as they are ─► rewards
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ from convgym.users.persona import HUNDRED, TRAITS, Persona
 from convgym.users.persona_batch import AS_DRAWN, FAMILIAR, UNFAMILIAR, draw_personas
 
 Rows = NDArray[np.int32]
+_STANDING = np.dtype(batch.STANDING_FIELDS, align=True)
+_TURN = np.dtype(batch.TURN_FIELDS)
+SPLIT_NAMES = np.array(["", *SPLITS], dtype=object)
+"""By number; 0 is that of rows that never began."""
 
 
 class BatchedEpisodes:
@@ -35,16 +40,13 @@ class BatchedEpisodes:
         self.tasks = np.zeros(count, batched.task)
         self.numbers = np.zeros(count, dtype=np.int64)
         """Of each row's task in its split."""
-        self.splits = np.full(count, "", dtype=object)
-        self.task_ids = np.full(count, "", dtype=object)
+        self.splits = np.zeros(count, dtype=np.int8)
+        """By their places in `SPLIT_NAMES`."""
         self.difficulty = np.full(count, -1.0)
-        self.ended = np.zeros(count, dtype=bool)
         self.characters = np.zeros(count, dtype=np.int64)
         """Of the agent's newest reply in each row."""
         self.quotes: list[tuple[str, ...]] = [()] * count
         """Sentences of it that the tools' answers may quote; made anew with every step."""
-        self.graded = np.zeros(count, dtype=bool)
-        """Whether the newest step of a row was graded."""
         self._is_seeded = np.zeros(count, dtype=bool)
         self.seeds: list[int | None] = [None] * count
         self._grades = self._conditions.reward == "milestones"
@@ -52,8 +54,7 @@ class BatchedEpisodes:
         self._run_keys = np.zeros(count, dtype=np.uint64)
         self._begun = np.zeros(count, dtype=np.int64)
         self._potential = np.zeros(count)
-        self.shaping = np.zeros(count)
-        """What milestones added to the newest reward of each row."""
+        self.look()
 
     # -- beginning -------------------------------------------------------------------------------
 
@@ -80,7 +81,6 @@ class BatchedEpisodes:
         self._draw_personas(rows, split, setup)
         self._batched.open_rows(rows, self.records, self.belief, self.tasks)
         self.difficulty[rows] = -1.0 if setup.difficulty is None else setup.difficulty / 100
-        self.ended[rows] = self.graded[rows] = False
         self._potential[rows] = 0.0
         self.characters[rows] = 0
 
@@ -115,12 +115,9 @@ class BatchedEpisodes:
             table = self._single.domain.table
             chosen = [setup.task(int(key), table) for key in episode_keys]
             split, numbers = chosen[0][0], np.array([number for _, number in chosen])
-        made = np.empty(len(rows), dtype=self.tasks.dtype)
-        self._batched.draw(split, numbers, made)
-        self.tasks[rows] = made
+        self._batched.draw(split, numbers, rows, self.tasks)
         self.numbers[rows] = numbers
-        self.splits[rows] = split
-        self.task_ids[rows] = [f"{split}-{number}" for number in numbers.tolist()]
+        self.splits[rows] = list(SPLITS).index(split) + 1
         return split
 
     def _draw_personas(self, rows: Rows, split: str, setup: EpisodeSetup) -> None:
@@ -137,17 +134,14 @@ class BatchedEpisodes:
 
     # -- stepping --------------------------------------------------------------------------------
 
-    def step(self, rows: Rows, actions: Rows) -> NDArray[np.float64]:
-        """Take one act in each of these rows; what each of them earned.  # (len(rows),)"""
+    def step(self, rows: Rows, actions: Rows) -> None:
+        """Take one act in each of these rows."""
         self._batched.step_rows(
             rows, actions, self.records, self.belief, self.tasks, self._grades
         )
-        return self._earned(rows)
 
-    def step_replies(
-        self, rows: Rows, replies: BatchedReplies, places: Rows
-    ) -> NDArray[np.float64]:
-        """Take the reply at one of its `places` in each of these rows; what each earned."""
+    def step_replies(self, rows: Rows, replies: BatchedReplies, places: Rows) -> None:
+        """Take the reply at one of its `places` in each of these rows."""
         self._batched.step_readings(
             rows, places, replies.readings, self.records, self.belief, self.tasks, self._grades
         )
@@ -155,43 +149,52 @@ class BatchedEpisodes:
         self.quotes = [()] * len(self.quotes)
         for row, quotes in zip(rows.tolist(), replies.quotes(places), strict=True):
             self.quotes[row] = quotes
-        return self._earned(rows)
 
-    def _earned(self, rows: Rows) -> NDArray[np.float64]:
-        ended = self.records["end"][rows] != batch.GOING_ON
-        self.ended[rows] = ended
-        self.graded[rows] = ended | self._grades
-        return self._rewards(rows, ended)
+    # -- how they stand --------------------------------------------------------------------------
 
-    def _rewards(self, rows: Rows, ended: NDArray[np.bool_]) -> NDArray[np.float64]:
-        # One field of some rows; some rows of records would copy all of their fields.
-        records, reward = self.records, self._conditions.reward
-        kept = ended & (records["truncated"][rows] == 0)
-        success = (kept & (records["success"][rows] != 0)).astype(np.float64)
-        if reward == "success":
-            return success
-        if reward == "graded":
-            return np.where(kept, records["graded"][rows], 0.0)
-        potential = np.where(kept, 0.0, records["progress"][rows])
-        shaping = self._conditions.discount * potential - self._potential[rows]
-        self._potential[rows] = potential
-        self.shaping[rows] = shaping
-        return success + shaping
+    def look(self) -> None:
+        """Note how all episodes stand: `standing` and `turns` are new arrays each time."""
+        count = len(self.records)
+        self.standing = np.empty(count, dtype=_STANDING)
+        """Records of `STANDING_FIELDS`."""
+        self.turns = np.empty(count, dtype=_TURN)
+        """What the newest step of each row brought: records of `TURN_FIELDS`."""
+        batch.copy_standing(self.records, self.tasks, self.standing, self.turns)
+        self.ended = self.standing["end"] != batch.GOING_ON
+        self.truncated = self.ended & (self.standing["truncated"] != 0)
+        self.succeeded = self.ended & ~self.truncated & (self.standing["success"] != 0)
+        """Rows whose newest step has ended their episode in success.  (count,)"""
 
-    def tasks_of(
-        self, splits: NDArray[np.object_], numbers: NDArray[np.int64]
-    ) -> NDArray[np.void]:
+    def rewards(self) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """What the newest step of each row earned, and what milestones added to it, if they do.
+
+        To be asked for once after a step and a look.
+        """
+        success = self.succeeded.astype(np.float64)
+        if self._conditions.reward == "success":
+            return success, None
+        kept = self.ended & ~self.truncated
+        if self._conditions.reward == "graded":
+            return np.where(kept, self.standing["graded"], 0.0), None
+        potential = np.where(kept, 0.0, self.standing["progress"])
+        shaping = self._conditions.discount * potential - self._potential
+        self._potential = potential
+        return success + shaping, shaping
+
+    def task_ids(self) -> list[str]:
+        """The names of the rows' tasks; empty where no episode has begun."""
+        return task_ids(self.splits, self.numbers)
+
+    def tasks_of(self, splits: NDArray[np.int8], numbers: NDArray[np.int64]) -> NDArray[np.void]:
         """Tasks by split and number, drawn again; nothing where no episode has begun.  # (n,)"""
         tasks = np.empty(len(numbers), dtype=self.tasks.dtype)
-        for split in set(splits) - {""}:
-            rows = np.flatnonzero(splits == split)
-            made = np.empty(len(rows), dtype=tasks.dtype)
-            self._batched.draw(split, numbers[rows], made)
-            tasks[rows] = made
+        for split in set(splits.tolist()) - {0}:
+            rows = np.flatnonzero(splits == split).astype(np.int32)
+            self._batched.draw(SPLIT_NAMES[split], numbers[rows], rows, tasks)
         return tasks
 
-    @property
-    def succeeded(self) -> NDArray[np.bool_]:
-        """Rows whose newest step has ended their episode in success.  # (count,)"""
-        done = self.ended & (self.records["truncated"] == 0)
-        return done & (self.records["success"] != 0)
+
+def task_ids(splits: NDArray[np.int8], numbers: NDArray[np.int64]) -> list[str]:
+    """Names of tasks, by their splits' places in `SPLIT_NAMES` and their numbers."""
+    names = SPLIT_NAMES[splits].tolist()
+    return [f"{name}-{n}" if name else "" for name, n in zip(names, numbers.tolist(), strict=True)]

@@ -1,41 +1,40 @@
 """The `infos` of batched episodes: the keys of a single environment, as arrays over rows.
 
-    numbers, masks, short texts   at once, gathered from tables
-    user_acts, tool_results       when somebody reads them
+    standing, turns, masks ─► Reported ─► LateInfos: each key is made when somebody reads it
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convgym.engine import batch, keys
-from convgym.engine.batch import ENDS, TURN_FIELDS
+from convgym.engine import keys
+from convgym.engine.batch import ENDS
 from convgym.engine.batched_domain import BatchedDomain
 from convgym.engine.turn_words import acts_json, results_text
-from convgym.envs.batched_episodes import BatchedEpisodes, Rows
+from convgym.envs.batched_episodes import SPLIT_NAMES, BatchedEpisodes, Rows, task_ids
 from convgym.envs.conditions import Conditions
 from convgym.envs.late_infos import LateInfos
 from convgym.language.voice import RETRIEVAL, SOURCE, TEMPLATE
 from convgym.users.decisions import LOG_UNIT
 
-_TURN = np.dtype(TURN_FIELDS)
+KEYS = (
+    "task_id", "split", "turn", "difficulty", "wording", "user_log_prob", "errors", "violations",
+    "milestones", "action_mask", "cost_characters", "success", "failure_reason", "oracle_length",
+    "user_acts", "tool_results", "reward_terms",
+)  # fmt: skip
+_WITH_ROWS = tuple(name for key in KEYS for name in (key, f"_{key}"))
 _ENDS = np.array(ENDS, dtype=object)
 _TEMPLATE = np.array(["", TEMPLATE], dtype=object)
-_READ = (
-    "turn", "answered", "log_prob", "errors", "violations", "progress", "graded", "truncated",
-    "end", "wording_key", "user_turn",
-)  # fmt: skip
-Columns = Mapping[str, NDArray[Any]]
-"""Fields of some rows' records."""
+Texts = NDArray[np.object_]
 
 
 class BatchedInfos:
-    """Makes `infos` of a batch of episodes as they stand."""
+    """Makes `infos` of a batch of episodes as they stood at the newest look."""
 
     def __init__(
         self, episodes: BatchedEpisodes, batched: BatchedDomain, conditions: Conditions,
@@ -43,137 +42,156 @@ class BatchedInfos:
     ) -> None:  # fmt: skip
         self._episodes, self._batched, self._conditions = episodes, batched, conditions
         self._violations = violations
-        self._named = {0: ""}
-        """Violations in words, by their bits."""
 
     def of(
-        self, rows: Rows | None, masks: NDArray[np.int8], shaping: NDArray[np.float64] | None
+        self,
+        rows: Rows | None,
+        masks: NDArray[np.int8],
+        shaping: NDArray[np.float64] | None = None,
     ) -> LateInfos:
         """The infos of these rows, None for all; where others stand, nothing does.
 
-        `masks` and `shaping` have one entry for each of the rows.
+        `masks` has one entry for each of the rows; `shaping`, what milestones have added to the
+        newest reward, one for each row there is.
         """
-        episodes = self._episodes
-        count = len(episodes.records)
-        chosen: Any = slice(None) if rows is None else rows
-        records = {name: episodes.records[name][chosen] for name in _READ}
-        ended, graded = episodes.ended[chosen], episodes.graded[chosen]
-        succeeded = episodes.succeeded[chosen]
-        answered = records["answered"] != 0
-        lengths = episodes.tasks["oracle_length"][chosen].astype(np.int64)
-        values = {
-            "task_id": episodes.task_ids[chosen],
-            "split": episodes.splits[chosen],
-            "turn": records["turn"].astype(np.int64),
-            "difficulty": episodes.difficulty[chosen],
-            "wording": self._sources(records, answered),
-            "user_log_prob": np.where(answered, records["log_prob"] * LOG_UNIT, 0.0),
-            "errors": records["errors"].astype(np.int64),
-            "violations": self._in_words(records["violations"]),
-            "milestones": np.where(graded, records["progress"], 0.0),
-            "action_mask": masks,
-            "cost_characters": episodes.characters[chosen],
-            "success": succeeded,
-            "failure_reason": self._reasons(records, ended, succeeded),
-            "oracle_length": np.where(ended, lengths, 0),
-        }
-        given: dict[str, Any] = {}
-        for key, value in values.items():
-            given[key] = _spread(value, rows, count)
-            given[f"_{key}"] = _standing(rows, count)
-        late = {
-            **self._worded_late(rows),
-            "reward_terms": self._terms_late(rows, records, ended, succeeded, shaping),
-        }
-        for key in late:
-            given[f"_{key}"] = _standing(rows, count)
-        return LateInfos(given, late)
+        count = len(self._episodes.records)
+        reported = Reported(
+            self._episodes, self._batched, self._conditions, self._violations, rows, masks, shaping
+        )
 
-    # -- at once -----------------------------------------------------------------------------------
+        def made(key: str) -> NDArray[Any]:
+            if key.startswith("_"):
+                return _standing(rows, count)
+            return _spread(getattr(reported, key)(), rows, count)
 
-    def _sources(
-        self, records: Columns, answered: NDArray[np.bool_]
-    ) -> NDArray[np.object_]:
+        return LateInfos(_WITH_ROWS, made)
+
+
+class Reported:
+    """What some rows' infos are made of: arrays that no later step changes.
+
+    A method for each of `KEYS`; it gives an array with one entry for each of the rows.
+    """
+
+    def __init__(
+        self, episodes: BatchedEpisodes, batched: BatchedDomain, conditions: Conditions,
+        violations: tuple[str, ...], rows: Rows | None, masks: NDArray[np.int8],
+        shaping: NDArray[np.float64] | None,
+    ) -> None:  # fmt: skip
+        self._batched, self._conditions, self._violations = batched, conditions, violations
+        self._rows: Any = slice(None) if rows is None else rows
+        self._standing, self._turns = episodes.standing, episodes.turns
+        self._ended, self._succeeded = episodes.ended, episodes.succeeded
+        self._tasks_of = episodes.tasks_of
+        self._splits, self._numbers = episodes.splits.copy(), episodes.numbers.copy()
+        self._difficulty, self._characters = episodes.difficulty.copy(), episodes.characters.copy()
+        self._quotes, self._masks, self._shaping = episodes.quotes, masks, shaping
+
+    def _number(self, name: str) -> NDArray[Any]:
+        """A field of the rows' standing."""
+        return self._standing[name][self._rows]
+
+    def _places(self) -> Rows:
+        """The rows by their numbers."""
+        return np.arange(len(self._standing), dtype=np.int32)[self._rows]
+
+    # -- the task --------------------------------------------------------------------------------
+
+    def task_id(self) -> Texts:
+        return _objects(task_ids(self._splits[self._rows], self._numbers[self._rows]))
+
+    def split(self) -> Texts:
+        return SPLIT_NAMES[self._splits[self._rows]]
+
+    def difficulty(self) -> NDArray[np.float64]:
+        return self._difficulty[self._rows]
+
+    # -- the turn --------------------------------------------------------------------------------
+
+    def turn(self) -> NDArray[np.int64]:
+        return self._number("turn").astype(np.int64)
+
+    def action_mask(self) -> NDArray[np.int8]:
+        return self._masks
+
+    def cost_characters(self) -> NDArray[np.int64]:
+        return self._characters[self._rows]
+
+    def user_log_prob(self) -> NDArray[np.float64]:
+        answered = self._number("answered") != 0
+        return np.where(answered, self._number("log_prob") * LOG_UNIT, 0.0)
+
+    def wording(self) -> Texts:
         """Where the words of each user's turn come from."""
+        answered = self._number("answered") != 0
         realism = self._conditions.words["train"].voice.realism
         named = _TEMPLATE[answered.view(np.int8)]
         if realism:
-            drawn = keys.draw_batch(
-                records["wording_key"], keys.WORDING, records["user_turn"] - 1, SOURCE
-            )
+            turns = self._number("user_turn") - 1
+            drawn = keys.draw_batch(self._number("wording_key"), keys.WORDING, turns, SOURCE)
             named[answered & (keys.below_batch(drawn, 50) < realism)] = RETRIEVAL
         return named
 
-    def _in_words(self, bits: NDArray[np.int32]) -> NDArray[np.object_]:
-        different, which = np.unique(bits, return_inverse=True)
-        for one in different.tolist():
-            if one not in self._named:
-                named = (name for bit, name in enumerate(self._violations) if one >> bit & 1)
-                self._named[one] = " ".join(named)
-        names = np.array([self._named[one] for one in different.tolist()], dtype=object)
-        return names[which]
+    def user_acts(self) -> Texts:
+        tasks = self._tasks_of(self._splits, self._numbers)
+        return _objects(acts_json(self._batched.words, self._turns, tasks, self._places()))
 
-    @staticmethod
-    def _reasons(
-        records: Columns, ended: NDArray[np.bool_], succeeded: NDArray[np.bool_]
-    ) -> NDArray[np.object_]:
-        named = np.full(len(ended), "", dtype=object)
-        lost = np.flatnonzero(ended & ~succeeded)
-        why = _ENDS[records["end"][lost]]
-        why[records["violations"][lost] != 0] = "violation"
-        named[lost] = why
+    def tool_results(self) -> Texts:
+        words = self._batched.words
+        return _objects(results_text(words, self._turns, self._places(), self._quotes))
+
+    # -- what became of it -----------------------------------------------------------------------
+
+    def errors(self) -> NDArray[np.int64]:
+        return self._number("errors").astype(np.int64)
+
+    def violations(self) -> Texts:
+        bits = self._number("violations").tolist()
+        return _objects([violations_in_words(self._violations, one) for one in bits])
+
+    def milestones(self) -> NDArray[np.float64]:
+        return self._number("progress")
+
+    def success(self) -> NDArray[np.bool_]:
+        return self._succeeded[self._rows]
+
+    def failure_reason(self) -> Texts:
+        lost = self._ended[self._rows] & ~self.success()
+        reasons = np.where(lost, _ENDS[self._number("end")], "")
+        reasons[lost & (self._number("violations") != 0)] = "violation"
+        return reasons
+
+    def oracle_length(self) -> NDArray[np.int64]:
+        lengths = self._number("oracle_length").astype(np.int64)
+        return np.where(self._ended[self._rows], lengths, 0)
+
+    def reward_terms(self) -> Texts:
+        """The terms of each reward as JSON."""
+        terms = {"success": self.success().astype(np.float64)}
+        graded = self._ended[self._rows]
+        if self._shaping is not None:
+            graded = graded | (self._number("turn") > 0)
+            terms["milestones"] = self._shaping[self._rows]
+        elif self._conditions.reward == "graded":
+            kept = self._number("truncated") == 0
+            terms = {"graded": np.where(kept, self._number("graded"), 0.0), **terms}
+        named = np.full(len(graded), "{}", dtype=object)
+        for row in np.flatnonzero(graded).tolist():
+            own = {key: round(float(values[row]), 9) for key, values in terms.items()}
+            named[row] = json.dumps(own)
         return named
 
-    # -- when it is read ---------------------------------------------------------------------------
 
-    def _worded_late(self, rows: Rows | None) -> dict[str, Callable[[], Any]]:
-        episodes, batched = self._episodes, self._batched
-        turns = np.empty(len(episodes.records), dtype=_TURN)
-        batch.copy_turns(episodes.records, turns)
-        splits, numbers = episodes.splits.copy(), episodes.numbers.copy()
-        wanted = np.arange(len(turns), dtype=np.int32) if rows is None else rows
-        words, quotes = batched.words, episodes.quotes
+@cache
+def violations_in_words(names: tuple[str, ...], bits: int) -> str:
+    """The violations that are among `bits`."""
+    return " ".join(name for bit, name in enumerate(names) if bits >> bit & 1)
 
-        def acts() -> NDArray[np.object_]:
-            tasks = episodes.tasks_of(splits, numbers)
-            return as_objects(acts_json(words, turns, tasks, wanted), wanted, len(turns))
 
-        def results() -> NDArray[np.object_]:
-            texts = results_text(words, turns, wanted, quotes)
-            return as_objects(texts, wanted, len(turns))
-
-        return {"user_acts": acts, "tool_results": results}
-
-    def _terms_late(
-        self,
-        rows: Rows | None,
-        records: Columns,
-        ended: NDArray[np.bool_],
-        succeeded: NDArray[np.bool_],
-        shaping: NDArray[np.float64] | None,
-    ) -> Callable[[], Any]:
-        """The terms of each reward as JSON; arrays that change with the next step are copied."""
-        terms: dict[str, NDArray[np.float64]] = {"success": succeeded.astype(np.float64)}
-        if shaping is not None:
-            terms["milestones"] = shaping
-        elif self._conditions.reward == "graded":
-            graded = np.where(records["truncated"] != 0, 0.0, records["graded"])
-            terms = {"graded": graded, **terms}
-        scored = self._graded_rows(rows) if shaping is not None else ended.copy()
-        count = len(self._episodes.records)
-
-        def made() -> NDArray[np.object_]:
-            named = np.full(len(scored), "{}", dtype=object)
-            for row in np.flatnonzero(scored).tolist():
-                own = {key: round(float(values[row]), 9) for key, values in terms.items()}
-                named[row] = json.dumps(own)
-            return _spread(named, rows, count)
-
-        return made
-
-    def _graded_rows(self, rows: Rows | None) -> NDArray[np.bool_]:
-        graded = self._episodes.graded
-        return graded.copy() if rows is None else graded[rows]
+def _objects(texts: list[str]) -> Texts:
+    made = np.empty(len(texts), dtype=object)
+    made[:] = texts
+    return made
 
 
 def _spread(values: NDArray[Any], rows: Rows | None, count: int) -> NDArray[Any]:
@@ -188,15 +206,6 @@ def _spread(values: NDArray[Any], rows: Rows | None, count: int) -> NDArray[Any]
 
 def _standing(rows: Rows | None, count: int) -> NDArray[np.bool_]:
     """In which rows something stands."""
-    if rows is None:
-        return np.ones(count, dtype=bool)
     standing = np.zeros(count, dtype=bool)
-    standing[rows] = True
+    standing[slice(None) if rows is None else rows] = True
     return standing
-
-
-def as_objects(texts: list[str], rows: Rows, count: int) -> NDArray[np.object_]:
-    """Texts of some rows among those of all, which have None."""
-    spread = np.full(count, None, dtype=object)
-    spread[rows] = texts
-    return spread

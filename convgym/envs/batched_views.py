@@ -13,7 +13,7 @@ import numpy as np
 
 from convgym.engine.batched_domain import BatchedDomain
 from convgym.engine.tasks import parse_task_id
-from convgym.envs.batched_episodes import BatchedEpisodes, Rows
+from convgym.envs.batched_episodes import BatchedEpisodes, Rows, task_ids
 from convgym.envs.batched_words import BatchedWords
 from convgym.envs.conversation_env import MESSAGE_LENGTH
 from convgym.envs.domain import Domain
@@ -32,8 +32,9 @@ class BatchedViews:
 
     def begin(self, rows: Rows) -> None:
         """New episodes in these rows."""
-        for row in rows.tolist():
-            task = self._domain.task(*parse_task_id(self._episodes.task_ids[row]))
+        splits, numbers = self._episodes.splits[rows], self._episodes.numbers[rows]
+        for row, task_id in zip(rows.tolist(), task_ids(splits, numbers), strict=True):
+            task = self._domain.task(*parse_task_id(task_id))
             self._tasks[row] = task
             self._policies[row] = self._domain.policy_document(task)
 

@@ -15,7 +15,7 @@ from convgym.engine import keys
 from convgym.engine.batched_domain import BatchedDomain
 from convgym.engine.keys import WORDING
 from convgym.engine.turn_words import acts_of, results_text
-from convgym.envs.batched_episodes import BatchedEpisodes, Rows
+from convgym.envs.batched_episodes import SPLIT_NAMES, BatchedEpisodes, Rows
 from convgym.envs.conditions import Conditions
 from convgym.envs.conversation_env import MESSAGE_LENGTH
 from convgym.envs.episode_setup import EpisodeSetup
@@ -58,7 +58,7 @@ class BatchedWords:
         )
         self._writers.put(rows, begun)
         self._formality[rows] = own[0]
-        self._is_held_out[rows] = self._episodes.splits[rows] == "test_lexical"
+        self._is_held_out[rows] = SPLIT_NAMES[self._episodes.splits[rows]] == "test_lexical"
 
     # -- texts of the newest step ------------------------------------------------------------------
 

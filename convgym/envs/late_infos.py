@@ -1,30 +1,28 @@
-"""The `infos` of a vector environment, with texts that are made when somebody reads them."""
+"""The `infos` of a vector environment, which are made when somebody reads them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 _NOT_MADE = object()
 
 
 class LateInfos(dict[str, Any]):
-    """A dictionary some of whose values are made at their first use, and then kept.
+    """A dictionary whose values are made at their first use, and then kept.
 
-    `late` makes them, by key; what it needs it must hold itself, so that a value is the same
-    whenever it is asked for. Copies, pickles and comparisons hold every value.
+    `make` gives the value of each of the `keys`; what it needs it must hold itself, so that a value
+    is the same whenever it is asked for. Copies, pickles and comparisons hold every value.
     """
 
-    def __init__(self, given: dict[str, Any], late: dict[str, Callable[[], Any]]) -> None:
-        super().__init__(given)
-        self._late = late
-        for key in late:
-            super().__setitem__(key, _NOT_MADE)
+    def __init__(self, keys: Iterable[str], make: Callable[[str], Any]) -> None:
+        super().__init__(dict.fromkeys(keys, _NOT_MADE))
+        self._make = make
 
     def __getitem__(self, key: str) -> Any:
         value = super().__getitem__(key)
         if value is _NOT_MADE:
-            value = self._late[key]()
+            value = self._make(key)
             super().__setitem__(key, value)
         return value
 

@@ -84,10 +84,10 @@ class BatchedSales:
         """Write the task called `<split>-<number>` into a record of `task`."""
         compile_task(self._desk.task(split, number), into)
 
-    def draw(self, split: str, numbers: NDArray[np.int64], into: Records) -> None:
-        """`compile` for many at once.  (n,) → (n,) records"""
+    def draw(self, split: str, numbers: NDArray[np.int64], rows: Ints, into: Records) -> None:
+        """`compile` for many at once, into these rows."""
         made, pools = _plan(split)
-        draw_rows(self._tables, made, self._facts, pools, numbers, into)
+        draw_rows(self._tables, made, self._facts, pools, numbers, rows, into)
 
     def open_rows(self, rows: Ints, episodes: Records, belief: Cells, tasks: Records) -> None:
         """Begin these rows: their tasks, keys and personas are set, all else is made anew."""

@@ -198,15 +198,15 @@ _AUTHORITY, _BULK_ABOVE, _MANY_FROM, _MORE, _STEP = (
 
 @loop
 def draw_rows(
-    T: Any, P: Any, F: Any, pools: Ints, numbers: NDArray[np.int64], into: Any
+    T: Any, P: Any, F: Any, pools: Ints, numbers: NDArray[np.int64], rows: Ints, into: Any
 ) -> None:
-    """The tasks of these numbers.  (n,) → (n,) records
+    """The tasks of these numbers, one in each of these rows.
 
     `F` is a record with room for `facts`.
     """
-    for row in range(numbers.shape[0]):
-        key = child(P[0].stem, numbers[row], EPISODE)
-        draw_task(T[0], P[0], pools, key, into[row], F[0])
+    for at in range(len(rows)):
+        key = child(P[0].stem, numbers[at], EPISODE)
+        draw_task(T[0], P[0], pools, key, into[rows[at]], F[0])
 
 
 @kernel

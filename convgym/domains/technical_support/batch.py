@@ -117,9 +117,11 @@ class BatchedSupport:
         """Write the task called `<split>-<number>` into a record of `task`."""
         compile_task(self._desk.task(split, number), into)
 
-    def draw(self, split: str, numbers: NDArray[np.int64], into: NDArray[np.void]) -> None:
-        """`compile` for many at once.  (n,) → (n,) records"""
-        draw(split, numbers, into)
+    def draw(
+        self, split: str, numbers: NDArray[np.int64], rows: Ints, into: NDArray[np.void]
+    ) -> None:
+        """`compile` for many at once, into these rows."""
+        draw(split, numbers, rows, into)
 
     def open_rows(
         self, rows: Ints, episodes: NDArray[np.void], belief: Cells, tasks: NDArray[np.void]

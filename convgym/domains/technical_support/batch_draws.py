@@ -63,12 +63,12 @@ _MAINTENANCE_AREA = PARAMETER_NAMES.index("maintenance_area")
 @loop
 def draw_tasks(
     T: Any, G: Any, K: Any, P: Any, pools: NDArray[np.int32], meetings: NDArray[np.int32],
-    walk: Any, numbers: NDArray[np.int64], into: Any,
+    walk: Any, numbers: NDArray[np.int64], rows: NDArray[np.int32], into: Any,
 ) -> None:  # fmt: skip
-    """The tasks of a split with these numbers."""
-    for at in range(len(numbers)):
+    """The tasks of a split with these numbers, one in each of these rows."""
+    for at in range(len(rows)):
         key = child(P[0].stem, numbers[at], EPISODE)
-        draw_task(T[0], G[0], K[0], P[0], pools, meetings, key, walk[0], into[at])
+        draw_task(T[0], G[0], K[0], P[0], pools, meetings, key, walk[0], into[rows[at]])
 
 
 @kernel

@@ -83,11 +83,13 @@ class SplitTables(NamedTuple):
     meetings: NDArray[np.int32]
 
 
-def draw(split: str, numbers: NDArray[np.int64], into: NDArray[np.void]) -> None:
-    """Write the tasks of a split with these numbers into records of `TASK`.  (n,) → (n,)"""
+def draw(
+    split: str, numbers: NDArray[np.int64], rows: NDArray[np.int32], into: NDArray[np.void]
+) -> None:
+    """Write the tasks of a split with these numbers into these rows, which are `TASK` records."""
     of = split_tables(split)
     shared = (tables(), planner(), common_tables())
-    draw_tasks(*shared, of.record, of.pools, of.meetings, walk(), numbers, into)
+    draw_tasks(*shared, of.record, of.pools, of.meetings, walk(), numbers, rows, into)
 
 
 # -- tables ----------------------------------------------------------------------------------------
