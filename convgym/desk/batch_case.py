@@ -138,22 +138,17 @@ def was_meant(T: Any, e: Any, t: Any, kind: int, pointer: int) -> bool:
 
 # -- rules -----------------------------------------------------------------------------------------
 
+_WHEN = {MORE: 0b100, LESS: 0b001, EQUAL: 0b010, UNEQUAL: 0b101, AT_LEAST: 0b110, AT_MOST: 0b011}
+_HOLDS = np.array([_WHEN[op] for op in sorted(_WHEN)])
+"""By operator, whether it holds of a value that is less (bit 0), equal (1) or more (2)."""
+
 
 @kernel
 def compared(value: int, op: int, operand: int) -> bool:
     """`convgym.engine.rules`: value (op) operand."""
-    if op == MORE:
-        return value > operand
-    if op == LESS:
-        return value < operand
-    if op == EQUAL:
-        return value == operand
-    if op == UNEQUAL:
-        return value != operand
-    if op == AT_LEAST:
-        return value >= operand
-    assert op == AT_MOST
-    return value <= operand
+    # Without a branch for each operator, which processors cannot foresee.
+    order = 1 + np.int64(value > operand) - np.int64(value < operand)
+    return (_HOLDS[op] >> order & 1) != 0
 
 
 @kernel

@@ -48,13 +48,13 @@ _ONE = np.uint64(1)
 
 @loop
 def draw_tasks(
-    T: Any, F: Any, decided: NDArray[np.int8], can: NDArray[Any],
+    T: Any, F: Any, decided: NDArray[np.int8], can: NDArray[Any], having: NDArray[Any],
     values: NDArray[np.int64], P: Any, pools: NDArray[np.int64], keys: Keys,
     rows: Ints, into: Any,
 ) -> None:  # fmt: skip
     """The tasks of these keys, one in each of these rows."""
     for at in range(len(rows)):
-        draw_task(T[0], F[0], decided, can, values, P[0], pools, keys[at], into[rows[at]])
+        draw_task(T[0], F[0], decided, can, having, values, P[0], pools, keys[at], into[rows[at]])
 
 
 @kernel
@@ -71,18 +71,19 @@ def each_of(T: Any, w: int) -> int:
 
 @kernel
 def draw_task(
-    T: Any, F: Any, decided: Any, can: Any, values: Any, P: Any, pools: Any, key: np.uint64, t: Any
-) -> None:
+    T: Any, F: Any, decided: Any, can: Any, having: Any, values: Any, P: Any, pools: Any,
+    key: np.uint64, t: Any,
+) -> None:  # fmt: skip
     """`Tasks._draw`."""
     clear_task(t)
     for p in range(len(t.parameters)):
         t.parameters[p] = F.options[p, pick(key, _PARAMETER + p, F.n_options[p])]
     drawn, first = pick(key, _WORKFLOW, P.total), 0
-    while drawn >= P.cumulative[first]:
-        first += 1
+    for place in range(len(P.cumulative)):
+        first += drawn >= P.cumulative[place]
     drawn, o = pick(key, _OUTCOME, 10_000), 0
-    while drawn >= P.up_to[first, o]:
-        o += 1
+    for place in range(P.up_to.shape[1]):
+        o += drawn >= P.up_to[first, place]
     w, outcome = P.number[first], P.outcome[first, o]
     row = pools[P.pool_from[first, o] + pick(key, _ROW, P.pool_size[first, o])]
     t.account = row // each_of(T, w)
@@ -95,7 +96,7 @@ def draw_task(
         for place in range(len(P.counts)):
             count += drawn >= P.counts[place]
     for place in range(1, count):
-        if not draw_later(T, F, decided, can, values, P, key, t, place, place == count - 1):
+        if not draw_later(T, F, decided, can, having, values, P, key, t, place, place == count - 1):
             break
         t.requests = place + 1
     if t.impostor:
@@ -164,8 +165,8 @@ def draw_request(
 
 @kernel
 def draw_later(
-    T: Any, F: Any, decided: Any, can: Any, values: Any, P: Any, key: np.uint64, t: Any,
-    place: int, is_last: bool,
+    T: Any, F: Any, decided: Any, can: Any, having: Any, values: Any, P: Any,
+    key: np.uint64, t: Any, place: int, is_last: bool,
 ) -> bool:  # fmt: skip
     """A further request on a record of the same account; whether anything is left."""
     at = place * _STRIDE
@@ -179,7 +180,7 @@ def draw_later(
             for i in range(P.n_open):
                 w = P.open_to[i]
                 follows = may_follow(F, P, t, place, w)
-                if follows and rows_open(T, F, can, t, place, apart, effect, w):
+                if follows and rows_open(T, having, t, place, apart, effect, w):
                     total += F.weight[w]
             if not total:
                 continue
@@ -187,16 +188,16 @@ def draw_later(
             for i in range(P.n_open):
                 w = P.open_to[i]
                 follows = may_follow(F, P, t, place, w)
-                if follows and rows_open(T, F, can, t, place, apart, effect, w):
+                if follows and rows_open(T, having, t, place, apart, effect, w):
                     left -= F.weight[w]
                     if left < 0:
                         chosen = w
                         break
-            rows = rows_open(T, F, can, t, place, apart, effect, chosen)
+            rows = rows_open(T, having, t, place, apart, effect, chosen)
             k = nth_bit(rows, pick(key, _ROW + at, bits_in(rows)))
             row = t.account * each_of(T, chosen) + k
             outcomes = np.uint64(can[F.can_from[chosen] + row * F.can_step[chosen]])
-            outcomes &= F.having[chosen, effect]
+            outcomes &= F.with_effect[chosen, effect]
             outcome = nth_bit(outcomes, pick(key, _OUTCOME + at, bits_in(outcomes))) - 1
             draw_request(T, F, decided, values, key, t, place, chosen, row, outcome)
             return True
@@ -219,25 +220,19 @@ def may_follow(F: Any, P: Any, t: Any, place: int, w: int) -> bool:
 
 @kernel
 def rows_open(
-    T: Any, F: Any, can: Any, t: Any, place: int, again: int, effect: int, w: int
+    T: Any, having: Any, t: Any, place: int, again: int, effect: int, w: int
 ) -> np.uint64:
     """Bits of the account's records on which some rule can decide `w` with this effect.
 
     What was changed at the customer's wish is left out unless it may be spoken of `again`.
     """
-    rows, each = np.uint64(0), each_of(T, w)
-    for k in range(each):
-        row = t.account * each + k
-        if not np.uint64(can[F.can_from[w] + row * F.can_step[w]]) & F.having[w, effect]:
-            continue
-        changed = False
-        for before in range(place):
-            one = t.workflow[before]
-            if T.kind[w] >= 0 and T.kind[one] == T.kind[w] and t.row[before] == row:
-                if T.write_of[one] >= 0 and t.effect[before] == ALLOWED:
-                    changed = True
-        if again or not changed:
-            rows |= _ONE << np.uint64(k)
+    rows = np.uint64(having[t.account, effect, w])
+    if again or T.kind[w] < 0:
+        return rows
+    for before in range(place):
+        one = t.workflow[before]
+        if T.kind[one] == T.kind[w] and T.write_of[one] >= 0 and t.effect[before] == ALLOWED:
+            rows &= ~(_ONE << np.uint64(t.pointer[before]))
     return rows
 
 

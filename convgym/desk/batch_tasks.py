@@ -3,12 +3,14 @@
     Fits, Plan     ─► tables, once for all splits with the same rules, and once for each split
     split, numbers ─► keys ─► draw_tasks (`batch_draws`) ─► records that `task_fields` describes
 
-`F` is the record of what rules can decide on which rows, with three arrays beside it:
+`F` is the record of what rules can decide on which rows, with four arrays beside it:
 
     decided  (rows × ways,) of each workflow: the rule that decides a row, under each way to set
              parameters and details
     can      (rows × workflows,) of each kind: bit i + 1 where rule i can decide, bit 0 where none
              can
+    having   (accounts, effects, workflows): bit i where a workflow can be decided with an effect
+             on record i of an account
     values   (ways × width,) of each workflow: the ways
 
 `P` is a split's, with `pools`, the rows of each outcome of first requests. An outcome's place in
@@ -35,6 +37,8 @@ from convgym.engine.tasks import SPLITS, split_keys
 if TYPE_CHECKING:
     from convgym.desk.desk import ServiceDesk
 
+_NEVER = 1 << 62
+"""More than any draw."""
 MOST_RULES = 62
 """Rules that decide one workflow, which are bits of a whole number."""
 
@@ -45,6 +49,7 @@ class FitTables(NamedTuple):
     record: NDArray[np.void]
     decided: NDArray[np.int8]
     can: NDArray[Any]
+    having: NDArray[Any]
     values: NDArray[np.int64]
 
 
@@ -93,8 +98,8 @@ class DeskTasks:
         """Write the tasks of a split with these numbers into these rows."""
         plan, fits = self._plan(split), self._fits(split == "test_policy")
         draw_tasks(
-            self._T, fits.record, fits.decided, fits.can, fits.values, plan.record, plan.pools,
-            plan.keys[numbers], rows, into,
+            self._T, fits.record, fits.decided, fits.can, fits.having, fits.values,
+            plan.record, plan.pools, plan.keys[numbers], rows, into,
         )  # fmt: skip
 
     # -- tables ------------------------------------------------------------------------------------
@@ -128,10 +133,12 @@ class DeskTasks:
             "apart": [[(one, two) in tasks.held_out_pairs for two in d.names] for one in d.names],
             **_outcomes(desk, fits, most + 1),
         }
+        made = record(**columns)
         return FitTables(
-            record(**columns),
+            made,
             np.concatenate([fit.decided.ravel() for fit in fits]),
             can,
+            _having([fit.each for fit in fits], desk.records.accounts, can, made[0]),
             np.array([value for fit in fits for way in fit.values for value in way] or [0]),
         )
 
@@ -150,20 +157,20 @@ class DeskTasks:
             "counts": plan.counts,
             "compositional": int(split == "test_compositional"),
             "number": _wide([numbers], count)[0],
-            "cumulative": _wide([plan.cumulative], count)[0],
+            "cumulative": _wide([plan.cumulative], count, fill=_NEVER)[0],
             "n_open": len(open_to),
             "open_to": _wide([open_to], count)[0],
             "outcome": _wide([which for _, which in outcomes], most, count),
-            "up_to": _wide([up_to for up_to, _ in outcomes], most, count),
+            "up_to": _wide([up_to for up_to, _ in outcomes], most, count, _NEVER),
             "pool_from": _wide(starts, most, count),
             "pool_size": _wide(sizes, most, count),
         }
         return PlanTables(record(**columns), pools, split_keys(d.name, split, SPLITS[split]))
 
 
-def _wide(rows: Any, width: int, count: int = 0) -> NDArray[np.int64]:
+def _wide(rows: Any, width: int, count: int = 0, fill: int = -1) -> NDArray[np.int64]:
     """Lists as rows of one width, so that what is compiled for one split fits all."""
-    table = np.full((max(len(rows), count), width), -1, dtype=np.int64)
+    table = np.full((max(len(rows), count), width), fill, dtype=np.int64)
     for row, values in enumerate(rows):
         table[row, : len(values)] = values
     return table
@@ -198,6 +205,22 @@ def _can(
     return np.concatenate(parts), {"can_from": first, "can_step": step}
 
 
+def _having(
+    each: list[int], accounts: int, can: NDArray[Any], F: Any
+) -> NDArray[Any]:
+    """Bits of an account's records on which each workflow can be decided with each effect."""
+    effects = F["with_effect"].shape[1]
+    width = np.min_scalar_type((1 << max(each)) - 1)
+    having = np.zeros((accounts, effects, len(each)), dtype=width)
+    for w, count in enumerate(each):
+        rows = F["can_from"][w] + np.arange(accounts * count) * F["can_step"][w]
+        for effect in range(effects):
+            there = (can[rows].astype(np.uint64) & F["with_effect"][w, effect]) != 0
+            bits = there.reshape(accounts, count) << np.arange(count)
+            having[:, effect, w] = bits.sum(axis=1)
+    return having
+
+
 def _outcomes(desk: ServiceDesk, fits: list[Fits], most: int) -> dict[str, NDArray[Any]]:
     """What each outcome of a workflow means, and the acts that it takes to serve it."""
     workflows = desk.declaration.workflows
@@ -205,7 +228,7 @@ def _outcomes(desk: ServiceDesk, fits: list[Fits], most: int) -> dict[str, NDArr
     tables = {name: np.full(shape, -1, dtype=np.int64) for name in (
         "effect", "reason", "alternative", "serving"
     )}
-    having = np.zeros((len(workflows), len(EFFECTS)), dtype=np.uint64)
+    with_effect = np.zeros((len(workflows), len(EFFECTS)), dtype=np.uint64)
     for w, (workflow, fit) in enumerate(zip(workflows, fits, strict=True)):
         for place, decision in enumerate((Decision(ALLOW), *(rule.decision for rule in fit.rules))):
             effect = EFFECTS[decision.effect]
@@ -214,8 +237,8 @@ def _outcomes(desk: ServiceDesk, fits: list[Fits], most: int) -> dict[str, NDArr
             tables["reason"][w, place] = desk.v.reason_number.get(decision.reason, -1)
             tables["alternative"][w, place] = offer_number(desk, decision.alternative)
             tables["serving"][w, place] = desk._tasks._serving_length(request, workflow)
-            having[w, effect] |= np.uint64(1) << np.uint64(place)
-    return {**tables, "having": having}
+            with_effect[w, effect] |= np.uint64(1) << np.uint64(place)
+    return {**tables, "with_effect": with_effect}
 
 
 def _pools(
