@@ -53,6 +53,7 @@ from convgym.engine.batch import (
     begin_turn,
     call,
     close_turn,
+    fields_together,
     is_legal,
     refuse_illegal,
     say,
@@ -80,8 +81,8 @@ class BatchedDesk:
         self, desk: Any, model: DecisionModel, max_turns: int, forms: Forms | None = None
     ) -> None:
         self._desk, self._most_turns = desk, max_turns
-        fields = [*EPISODE_FIELDS, *USER_FIELDS, *desk_fields(len(desk.declaration.kinds))]
-        self.episode: np.dtype[np.void] = np.dtype(fields, align=True)
+        own = desk_fields(len(desk.declaration.kinds))
+        self.episode = fields_together(*EPISODE_FIELDS, *USER_FIELDS, *own)
         self.task: np.dtype[np.void] = np.dtype(task_fields(desk), align=True)
         self._T = desk_tables(desk, grounding_tables(desk, forms))
         self._D = narrowed(users(desk.vocabulary, model, all_knowledge(desk)))

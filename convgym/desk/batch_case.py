@@ -65,9 +65,10 @@ def begin_desk(e: Any, t: Any) -> None:
 def clear(b: Cells, first: int, last: int) -> None:
     """Put out the cells from the first to before the last.
 
-    A loop, since numba takes much longer to compile slices that something is assigned to.
+    A loop, since numba takes much longer to compile slices that something is assigned to; over
+    numbers without a sign, which cannot count from the end, so that it is one fill of memory.
     """
-    for cell in range(first, last):
+    for cell in range(np.uint64(first), np.uint64(last)):
         b[cell] = 0
 
 

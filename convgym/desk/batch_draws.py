@@ -51,10 +51,26 @@ def draw_tasks(
     T: Any, F: Any, decided: NDArray[np.int8], can: NDArray[Any], having: NDArray[Any],
     values: NDArray[np.int64], P: Any, pools: NDArray[np.int64], keys: Keys,
     rows: Ints, into: Any,
-) -> None:  # fmt: skip
-    """The tasks of these keys, one in each of these rows."""
+) -> int:  # fmt: skip
+    """The tasks of these keys, one in each of these rows; gives a number without meaning."""
     for at in range(len(rows)):
-        draw_task(T[0], F[0], decided, can, having, values, P[0], pools, keys[at], into[rows[at]])
+        begin_task(T[0], F[0], P[0], pools, keys[at], into[rows[at]])
+    # What tasks are made of lies far apart: asked for one after the other, it is waited for once.
+    touched = 0
+    for at in range(len(rows)):
+        touched += touch(T[0], F[0], decided, having, into[rows[at]])
+    for at in range(len(rows)):
+        draw_task(T[0], F[0], decided, can, having, values, P[0], keys[at], into[rows[at]])
+    return touched
+
+
+@kernel
+def touch(T: Any, F: Any, decided: Any, having: Any, t: Any) -> int:
+    """Read what the rest of a task is made of; the sum is there so that nobody leaves it out."""
+    w, row = t.workflow[0], np.int64(t.row[0])
+    facts = row if T.kind[w] < 0 else T.base[T.kind[w]] + row
+    ways = decided[F.decided_from[w] + row * F.ways[w]]
+    return ways + having[t.account, 0, 0] + T.world[t.account, 0] + T.world[facts, 0]
 
 
 @kernel
@@ -70,11 +86,8 @@ def each_of(T: Any, w: int) -> int:
 
 
 @kernel
-def draw_task(
-    T: Any, F: Any, decided: Any, can: Any, having: Any, values: Any, P: Any, pools: Any,
-    key: np.uint64, t: Any,
-) -> None:  # fmt: skip
-    """`Tasks._draw`."""
+def begin_task(T: Any, F: Any, P: Any, pools: Any, key: np.uint64, t: Any) -> None:
+    """Whose task it is, and what is asked for first."""
     clear_task(t)
     for p in range(len(t.parameters)):
         t.parameters[p] = F.options[p, pick(key, _PARAMETER + p, F.n_options[p])]
@@ -86,9 +99,19 @@ def draw_task(
         o += drawn >= P.up_to[first, place]
     w, outcome = P.number[first], P.outcome[first, o]
     row = pools[P.pool_from[first, o] + pick(key, _ROW, P.pool_size[first, o])]
+    t.workflow[0], t.row[0], t.effect[0] = w, row, outcome
     t.account = row // each_of(T, w)
     t.impostor = P.impostors > pick(key, _IMPOSTOR, 100)
     t.new_rules = F.new_rules
+
+
+@kernel
+def draw_task(
+    T: Any, F: Any, decided: Any, can: Any, having: Any, values: Any, P: Any,
+    key: np.uint64, t: Any,
+) -> None:  # fmt: skip
+    """`Tasks._draw`."""
+    w, row, outcome = np.int64(t.workflow[0]), np.int64(t.row[0]), np.int64(t.effect[0])
     draw_request(T, F, decided, values, key, t, 0, w, row, outcome)
     t.requests = count = 1
     if not t.impostor and t.effect[0] != TRANSFERS:
@@ -134,13 +157,10 @@ def draw_request(
     count = 0
     for way in range(ways):
         count += decided[begin + way] == outcome
-    left, chosen = pick(key, _VALUES + at, count), 0
+    left, chosen, met = pick(key, _VALUES + at, count), 0, 0
     for way in range(ways):
-        if decided[begin + way] == outcome:
-            if left == 0:
-                chosen = way
-                break
-            left -= 1
+        met += decided[begin + way] == outcome
+        chosen += met <= left
     given = F.values_from[w] + chosen * F.width[w]
     for i in range(F.n_set[w]):
         t.parameters[F.sets[w, i]] = values[given + i]
@@ -169,7 +189,7 @@ def draw_later(
     key: np.uint64, t: Any, place: int, is_last: bool,
 ) -> bool:  # fmt: skip
     """A further request on a record of the same account; whether anything is left."""
-    at = place * _STRIDE
+    at, may_follow = place * _STRIDE, followers(F, P, t, place)
     granted = pick(key, _EFFECT + at, 100) < _LATER_GRANTED
     for apart in range(2):
         for turn in range(3 if is_last else 2):
@@ -179,20 +199,17 @@ def draw_later(
             total = 0
             for i in range(P.n_open):
                 w = P.open_to[i]
-                follows = may_follow(F, P, t, place, w)
-                if follows and rows_open(T, having, t, place, apart, effect, w):
-                    total += F.weight[w]
+                some = rows_open(T, having, t, place, apart, effect, w) != 0
+                total += F.weight[w] * (may_follow >> w & 1) * some
             if not total:
                 continue
-            left, chosen = pick(key, _WORKFLOW + at, total), -1
+            left, chosen, passed = pick(key, _WORKFLOW + at, total), 0, 0
             for i in range(P.n_open):
                 w = P.open_to[i]
-                follows = may_follow(F, P, t, place, w)
-                if follows and rows_open(T, having, t, place, apart, effect, w):
-                    left -= F.weight[w]
-                    if left < 0:
-                        chosen = w
-                        break
+                some = rows_open(T, having, t, place, apart, effect, w) != 0
+                passed += F.weight[w] * (may_follow >> w & 1) * some
+                chosen += passed <= left
+            chosen = P.open_to[chosen]
             rows = rows_open(T, having, t, place, apart, effect, chosen)
             k = nth_bit(rows, pick(key, _ROW + at, bits_in(rows)))
             row = t.account * each_of(T, chosen) + k
@@ -205,17 +222,17 @@ def draw_later(
 
 
 @kernel
-def may_follow(F: Any, P: Any, t: Any, place: int, w: int) -> bool:
-    """Whether a workflow may be asked for beside the requests before (`Tasks._partners`)."""
+def followers(F: Any, P: Any, t: Any, place: int) -> int:
+    """Bits of the workflows that may stand beside the requests before (`Tasks._partners`)."""
+    bits = -1
     for before in range(place):
-        if t.workflow[before] == w:
-            return False
-    if P.compositional:
-        return place > 1 or F.apart[t.workflow[0], w] != 0
-    for before in range(place):
-        if F.apart[t.workflow[before], w]:
-            return False
-    return True
+        one = t.workflow[before]
+        bits &= ~(1 << one)
+        if not P.compositional:
+            bits &= ~F.apart[one]
+        elif place == 1:
+            bits &= F.apart[one]
+    return bits
 
 
 @kernel
@@ -227,12 +244,11 @@ def rows_open(
     What was changed at the customer's wish is left out unless it may be spoken of `again`.
     """
     rows = np.uint64(having[t.account, effect, w])
-    if again or T.kind[w] < 0:
-        return rows
     for before in range(place):
         one = t.workflow[before]
-        if T.kind[one] == T.kind[w] and T.write_of[one] >= 0 and t.effect[before] == ALLOWED:
-            rows &= ~(_ONE << np.uint64(t.pointer[before]))
+        changed = T.kind[one] == T.kind[w] and T.write_of[one] >= 0
+        changed = changed and t.effect[before] == ALLOWED and not again and T.kind[w] >= 0
+        rows &= ~(np.uint64(changed) << np.uint64(max(t.pointer[before], 0)))
     return rows
 
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 _NEVER = 1 << 62
 """More than any draw."""
-MOST_RULES = 62
-"""Rules that decide one workflow, which are bits of a whole number."""
+MOST_RULES = MOST_WORKFLOWS = 62
+"""Rules that decide one workflow, and workflows; they are bits of a whole number."""
 
 
 class FitTables(NamedTuple):
@@ -110,6 +110,8 @@ class DeskTasks:
         fits = [tasks.fits(workflow, split) for workflow in d.workflows]
         most = max(len(d.rules.deciding(workflow.name)) for workflow in d.workflows)
         assert most <= MOST_RULES, f"{most} rules decide one workflow; {MOST_RULES} can"
+        count = len(d.workflows)
+        assert count <= MOST_WORKFLOWS, f"{count} workflows; {MOST_WORKFLOWS} can be declared"
         parameters = list(d.parameters)
         can, places = _can(d, fits, most)
         columns = {
@@ -130,7 +132,10 @@ class DeskTasks:
             "n_tools": len(tasks.tools),
             "knowledges": [tasks._knowledges(workflow) for workflow in d.workflows],
             "weight": [workflow.weight for workflow in d.workflows],
-            "apart": [[(one, two) in tasks.held_out_pairs for two in d.names] for one in d.names],
+            "apart": [
+                sum(1 << w for w, two in enumerate(d.names) if (one, two) in tasks.held_out_pairs)
+                for one in d.names
+            ],
             **_outcomes(desk, fits, most + 1),
         }
         made = record(**columns)

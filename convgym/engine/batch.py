@@ -61,15 +61,15 @@ turns that the user has had."""
 EPISODE_FIELDS: Fields = [
     ("user_key", np.uint64),
     ("wording_key", np.uint64),
+    ("graded", np.float64),
+    ("progress", np.float64),
     *TURN_FIELDS,
-    *numbers("turn errors violations end truncated log_prob n_errors n_said n_calls n_heard"),
+    *numbers("turn errors violations end truncated log_prob success"),
+    *numbers("n_errors n_said n_calls n_heard"),
     ("said", np.int32, (MOST_SAID, SAID_WIDTH)),
     ("calls", np.int32, (MOST_CALLS, CALL_WIDTH)),
     ("heard", np.int32, (MOST_HEARD, HEARD_WIDTH)),
     ("persona", np.int32, (TRAITS,)),
-    ("success", np.int32),
-    ("graded", np.float64),
-    ("progress", np.float64),
 ]
 """What every episode has. `answered` is 1 in a step in which the user had the floor; `about` is the
 request that its values belong to; `n_errors` counts the errors of this turn, `errors` all."""
@@ -80,7 +80,20 @@ STANDING_FIELDS: Fields = [
     ("progress", np.float64),
     ("wording_key", np.uint64),
 ]
-"""How an episode stands: what rewards and infos are made of, close together."""
+"""How an episode stands: what rewards and infos are made of, close together. The oracle's length
+is 0 while it goes on."""
+
+
+def fields_together(*fields: tuple[Any, ...]) -> np.dtype[np.void]:
+    """A record of these fields: single numbers as they come, then arrays, short ones first.
+
+    What all steps read then lies in a few lines of cache, away from what few of them fill.
+    """
+
+    def length(field: tuple[Any, ...]) -> int:
+        return int(np.prod(field[2])) if len(field) > 2 else 0
+
+    return np.dtype(sorted(fields, key=length), align=True)
 
 
 def record(**columns: Any) -> NDArray[np.void]:
@@ -308,7 +321,7 @@ def copy_standing(episodes: Any, tasks: Any, standing: Any, turns: Any) -> None:
         s.truncated, s.log_prob, s.answered = e.truncated, e.log_prob, e.answered
         s.user_turn, s.success, s.wording_key = e.user_turn, e.success, e.wording_key
         s.graded, s.progress = e.graded, e.progress
-        s.oracle_length = tasks[row].oracle_length
+        s.oracle_length = tasks[row].oracle_length if e.end != GOING_ON else 0
         turn.answered, turn.about = e.answered, e.about
         turn.n_acts, turn.n_results = e.n_acts, e.n_results
         turn.user_turn = e.user_turn
@@ -328,11 +341,20 @@ def draw_keys(
 ) -> None:
     """Keys of the next episodes of these rows; those of tasks are written to `episode_keys`.
 
-    `run_keys` and `counts` are by row: the key of its run, and which episode of it comes next.
+    `run_keys` and `counts` are by row: the key of its run, and which episode of it comes next;
+    `counts` go on by one.
     """
     for place in range(len(rows)):
         row = rows[place]
         key = child(run_keys[row], counts[row], keys.EPISODE)
+        counts[row] += 1
         episodes[row].user_key = child(key, 1, keys.EPISODE)
         episodes[row].wording_key = child(key, 2, keys.EPISODE)
         episode_keys[place] = key
+
+
+@loop
+def draw_numbers(episode_keys: Keys, count: int, out: NDArray[np.int64]) -> None:
+    """One of `count` tasks for each key.  (n,) → (n,)"""
+    for place in range(len(episode_keys)):
+        out[place] = below(draw(episode_keys[place], keys.TASK, 0, 0), count)

@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.utils import seeding
 from numpy.typing import NDArray
 
-from convgym.engine import batch, keys
+from convgym.engine import batch
 from convgym.engine.batched_domain import BatchedDomain
 from convgym.engine.tasks import SPLITS, parse_task_id
 from convgym.envs.batched_replies import BatchedReplies
@@ -72,7 +72,6 @@ class BatchedEpisodes:
         self._seed(rows, seeds)
         episode_keys = np.empty(len(rows), dtype=np.uint64)
         batch.draw_keys(rows, self._run_keys, self._begun, self.records, episode_keys)
-        self._begun[rows] += 1
         if setup.user_seed is not None:
             self.records["user_key"][rows] = user_key_of(setup.user_seed)
         if setup.wording_seed is not None:
@@ -87,6 +86,8 @@ class BatchedEpisodes:
     def _seed(self, rows: Rows, seeds: Sequence[int | None] | None) -> None:
         """Begin the runs of rows that are given a seed, or have had none so far."""
         if seeds is None:
+            if self._is_seeded.all():
+                return
             rows = rows[~self._is_seeded[rows]]
             seeds = [None] * len(rows)
         for row, seed in zip(rows.tolist(), seeds, strict=True):
@@ -109,8 +110,8 @@ class BatchedEpisodes:
         elif setup.task_id is None and not setup.draws_tasks:
             assert setup.split is not None
             split = setup.split
-            drawn = keys.draw_batch(episode_keys, keys.TASK, 0, 0)
-            numbers = keys.below_batch(drawn, SPLITS[split])
+            numbers = np.empty(len(rows), dtype=np.int64)
+            batch.draw_numbers(episode_keys, SPLITS[split], numbers)
         else:
             table = self._single.domain.table
             chosen = [setup.task(int(key), table) for key in episode_keys]

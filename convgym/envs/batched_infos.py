@@ -162,8 +162,7 @@ class Reported:
         return reasons
 
     def oracle_length(self) -> NDArray[np.int64]:
-        lengths = self._number("oracle_length").astype(np.int64)
-        return np.where(self._ended[self._rows], lengths, 0)
+        return self._number("oracle_length").astype(np.int64)
 
     def reward_terms(self) -> Texts:
         """The terms of each reward as JSON."""

@@ -95,9 +95,7 @@ def users(
         bother_tilt=model.bother,
         traits=traits,
         slopes=slopes,
-        threshold=np.array([choice[0] for choice in SIGMOID], dtype=np.uint64),
-        yes=[choice[1] for choice in SIGMOID],
-        no=[choice[2] for choice in SIGMOID],
+        sigmoid=[[threshold, yes, no] for threshold, yes, no in SIGMOID],
         request=[one.request for one in known],
         ladders=ladders,
         rungs=[[len(ladder) for ladder in one.ladders] for one in known],
@@ -125,8 +123,8 @@ def drawn(D: Any, e: Any, point: int, index: int, situation: int) -> bool:
     for place in range(D.traits.shape[1]):
         logit += D.slopes[point, place] * (e.persona[D.traits[point, place]] - 50)
     row = (min(max(logit, -_REACH), _REACH) + _MIDDLE) // _STEP
-    chosen = draw(e.user_key, USER, e.user_turn, index) < D.threshold[row]
-    e.log_prob += D.yes[row] if chosen else D.no[row]
+    chosen = np.int64(draw(e.user_key, USER, e.user_turn, index)) < D.sigmoid[row, 0]
+    e.log_prob += D.sigmoid[row, 1] if chosen else D.sigmoid[row, 2]
     return chosen
 
 

@@ -39,6 +39,7 @@ from convgym.engine.batch import (
     action_rows,
     begin_turn,
     close_turn,
+    fields_together,
     speaks,
 )
 from convgym.engine.episode import Episode
@@ -59,14 +60,7 @@ Records = NDArray[np.void]
 class BatchedSales:
     """A `BatchedDomain`: the sales desk on rows."""
 
-    # Whatever a step looks at in any case lies together: single numbers first.
-    episode = np.dtype(
-        sorted(
-            [*EPISODE_FIELDS, *USER_FIELDS, *DESK_FIELDS, *BUYER_FIELDS],
-            key=lambda field: np.dtype([field]).itemsize,
-        ),
-        align=True,
-    )
+    episode = fields_together(*EPISODE_FIELDS, *USER_FIELDS, *DESK_FIELDS, *BUYER_FIELDS)
     task = np.dtype(TASK_FIELDS, align=True)
     reading = np.dtype(READING_FIELDS, align=True)
     reads = True

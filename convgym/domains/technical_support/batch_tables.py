@@ -54,7 +54,7 @@ from convgym.domains.technical_support.vocabulary import (
     VALUES,
 )
 from convgym.domains.technical_support.world import CUSTOMERS, world
-from convgym.engine.batch import EPISODE_FIELDS, Fields, numbers, record
+from convgym.engine.batch import EPISODE_FIELDS, Fields, fields_together, numbers, record
 from convgym.engine.grading import CLOSING, WEIGHTS
 from convgym.engine.rules import _OPERATORS, ALLOW, OBLIGE, REFUSE, TRANSFER, Condition, Rule
 from convgym.users.user_batch import (
@@ -156,7 +156,7 @@ SUPPORT_FIELDS: Fields = [
 last; `stated` is the desk's `heard`, `first_step` the user's `step`, `explained_checks` its
 `knows`; `elsewhere` holds (row, bits of writes from the first on) of other devices, `facts` is
 scratch paper."""
-EPISODE = np.dtype([*EPISODE_FIELDS, *USER_FIELDS, *SUPPORT_FIELDS], align=True)
+EPISODE = fields_together(*EPISODE_FIELDS, *USER_FIELDS, *SUPPORT_FIELDS)
 TASK = np.dtype(
     [
         *numbers(
