@@ -3,8 +3,10 @@
     python scripts/bench_vector.py [--env ID …] [--modes "features x act" …] [--seconds 2]
 
 Single, synchronous, asynchronous and batched environments play what the planner does, recorded
-beforehand for the same seeds, so that only environments are timed; resets and grading count, and
-the steps that next-step autoreset spends on a reset do not. Seconds are of the CPU, but for the
+beforehand for the same seeds, so that only environments are timed. Every episode's end counts, with
+its grade and the reset that follows; the steps that next-step autoreset spends on a reset are not
+counted as steps, and the first reset, whose seeds lead back to what was recorded, is not timed.
+Seconds are of the CPU, but for the
 asynchronous one, whose processes share it. A ratio is to CartPole-v1, driven the same way: single
 to `gym.make`, synchronous to synchronous, and so on.
 
@@ -28,8 +30,8 @@ from convgym.envs.registration import VECTOR_ENVIRONMENTS
 from convgym.policies.rendered import RenderedPolicy
 from convgym.policies.roster import ladder
 
-STEPS = 32
-MOST_RECORDED = 512
+STEPS = 64
+MOST_RECORDED = 256
 """Rows recorded; more rows of a vector environment play them again."""
 SIZES = (1, 8, 64, 512, 4096)
 MODES = tuple(
@@ -85,11 +87,11 @@ def rate(
     envs: Any, seeds: list[int], steps: list[Any], real: int, seconds: float,
     clock: Callable[[], float],
 ) -> float:  # fmt: skip
-    """Real steps a second, resets counted; what is made once is made before."""
+    """Real steps a second; what is made once is made before."""
     count, spent, warm = 0, 0.0, False
     while not warm or spent < seconds:
-        start = clock()
         envs.reset(seed=seeds)
+        start = clock()
         for actions in steps:
             envs.step(actions)
         if warm:
@@ -105,16 +107,16 @@ def single_rate(environment: str, recorded: Any, seconds: float, **keywords: Any
     env = gym.make(environment, **keywords)
     count, spent = 0, 0.0
     while spent < seconds:
-        start = time.process_time()
-        for row, actions in enumerate(recorded.actions[:64]):
+        for row, actions in enumerate(recorded.actions):
             env.reset(seed=row)
+            start = time.process_time()
             for real, action in zip(recorded.real[row], actions, strict=True):
                 if real:
                     env.step(action)
                     count += 1
                 else:
                     env.reset()
-        spent += time.process_time() - start
+            spent += time.process_time() - start
     return count / spent
 
 
@@ -122,7 +124,7 @@ def random_rate(environment: str, rows: int, seconds: float) -> float:
     """Of the batched environment in acts drawn from the masks, outside the clock."""
     envs = made(environment, "vector_entry_point", rows, observation="features", action="act")
     rng, (_, infos) = np.random.default_rng(0), envs.reset(seed=0)
-    count, spent, warm_up = 0, 0.0, STEPS
+    count, spent, warm_up = 0, 0.0, 32
     while spent < seconds:
         drawn = rng.random(infos["action_mask"].shape, dtype=np.float32) * infos["action_mask"]
         actions, start = drawn.argmax(axis=1), time.process_time()

@@ -43,24 +43,35 @@ from convgym.engine.kernel import kernel, loop
 from convgym.engine.keys import TASK
 
 _SORTS, _DRAWS = len(KNOWLEDGES), len(_KNOWLEDGES)
-_ONE = np.uint64(1)
+_1, _2, _4, _56 = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
+_ODD, _PAIRS = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
+_FOURS, _EACH = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
+_LISTS = np.array([sort in (KNOWS_LABEL, KNOWS_VAGUELY, MISTAKEN) for sort in range(_SORTS)])
+"""By what a customer knows, whether records are listed to find the one that is meant."""
+_LOCATING = np.array(
+    [3 if s == MISTAKEN else 2 if s in (LOOKS_UP, KNOWS_VAGUELY) else 1 for s in range(_SORTS)]
+)
+"""Acts until it is known which record is meant, listing and asking which of several apart."""
 
 
 @loop
 def draw_tasks(
     T: Any, F: Any, decided: NDArray[np.int8], can: NDArray[Any], having: NDArray[Any],
     values: NDArray[np.int64], P: Any, pools: NDArray[np.int64], keys: Keys,
-    rows: Ints, into: Any,
+    numbers: NDArray[np.int64], rows: Ints, into: Any,
 ) -> int:  # fmt: skip
-    """The tasks of these keys, one in each of these rows; gives a number without meaning."""
+    """The tasks of these numbers, one in each of these rows; gives a number without meaning.
+
+    `keys` has one for each task of the split.
+    """
     for at in range(len(rows)):
-        begin_task(T[0], F[0], P[0], pools, keys[at], into[rows[at]])
+        begin_task(T[0], F[0], P[0], pools, keys[numbers[at]], into[rows[at]])
     # What tasks are made of lies far apart: asked for one after the other, it is waited for once.
     touched = 0
     for at in range(len(rows)):
         touched += touch(T[0], F[0], decided, having, into[rows[at]])
     for at in range(len(rows)):
-        draw_task(T[0], F[0], decided, can, having, values, P[0], keys[at], into[rows[at]])
+        draw_task(T[0], F[0], decided, can, having, values, P[0], keys[numbers[at]], into[rows[at]])
     return touched
 
 
@@ -255,22 +266,18 @@ def rows_open(
 @kernel
 def bits_in(bits: np.uint64) -> int:
     """How many bits are set."""
-    count = 0
-    while bits:
-        bits &= bits - _ONE
-        count += 1
-    return count
+    # The sums of ever wider groups, for which there is one instruction.
+    bits -= bits >> _1 & _ODD
+    bits = (bits & _PAIRS) + (bits >> _2 & _PAIRS)
+    return np.int64(((bits + (bits >> _4)) & _FOURS) * _EACH >> _56)
 
 
 @kernel
 def nth_bit(bits: np.uint64, n: int) -> int:
     """Place of the n-th bit that is set."""
     for _ in range(n):
-        bits &= bits - _ONE
-    place = 0
-    while not bits >> np.uint64(place) & _ONE:
-        place += 1
-    return place
+        bits &= bits - _1
+    return bits_in(~bits & (bits - _1))
 
 
 # -- what follows from the draws -------------------------------------------------------------------
@@ -309,28 +316,16 @@ def oracle_length(T: Any, t: Any) -> int:
 
 
 @kernel
-def is_listing(knowledge: int) -> bool:
-    """Whether records are listed to find the one that is meant."""
-    return knowledge == KNOWS_LABEL or knowledge == KNOWS_VAGUELY or knowledge == MISTAKEN
-
-
-@kernel
 def locating_length(T: Any, t: Any, at: int) -> int:
     """Acts until it is known which record is meant, and it has been read."""
     knowledge, kind = t.knowledge[at], T.kind[t.workflow[at]]
-    steps = 1
-    if knowledge == LOOKS_UP or knowledge == KNOWS_VAGUELY:
-        steps = 2
-    elif knowledge == MISTAKEN:
-        steps = 3
     listed = was_read = False
     for before in range(at):
         if T.kind[t.workflow[before]] == kind:
-            listed = listed or is_listing(t.knowledge[before])
+            listed = listed or _LISTS[t.knowledge[before]]
             was_read = was_read or t.pointer[before] == t.pointer[at]
-    if is_listing(knowledge):
-        if not listed:
-            steps += 1
-        if bits_in(np.uint64(T.alike[T.base[kind] + t.row[at]])) > 1:
-            steps += 1
-    return steps if was_read else steps + 1
+    alike = np.int64(T.alike[T.base[kind] + t.row[at]])
+    steps = _LOCATING[knowledge]
+    if _LISTS[knowledge]:
+        steps += (not listed) + (alike & (alike - 1) != 0)
+    return steps + (not was_read)

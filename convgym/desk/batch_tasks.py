@@ -99,7 +99,7 @@ class DeskTasks:
         plan, fits = self._plan(split), self._fits(split == "test_policy")
         draw_tasks(
             self._T, fits.record, fits.decided, fits.can, fits.having, fits.values,
-            plan.record, plan.pools, plan.keys[numbers], rows, into,
+            plan.record, plan.pools, plan.keys, numbers, rows, into,
         )  # fmt: skip
 
     # -- tables ------------------------------------------------------------------------------------

@@ -196,44 +196,49 @@ def is_legal(needs: Ints, b: Cells, action: int) -> bool:
 
 
 @loop
-def masks(needs: Ints, belief: Cells, out: NDArray[np.int8]) -> None:
-    """1 for each action that is legal.  (n, cells) → (n, actions)
+def see(
+    needs: Ints,
+    scale: NDArray[np.float32],
+    belief: Cells,
+    legal: NDArray[np.int8],
+    features: NDArray[np.float32],
+) -> None:
+    """1 for each action that is legal, and cells as numbers.
 
-    Eight rows at a time, a bit each: an action is legal in those in which all its cells are set.
+    (n, cells) → (n, actions), (n, cells); one of the two may have no rows, and is left out then.
     """
+    # Eight rows at a time, a bit each: an action is legal in those in which all its cells are set.
     (count, cells), (actions, most) = belief.shape, needs.shape
     wanted = np.empty((most, actions), dtype=np.uint16)
     for action in range(actions):
         for column in range(most):
             cell = needs[action, column]
             wanted[column, action] = cell if cell >= 0 else cells
-    is_set, legal = np.zeros(cells + 1, dtype=np.uint8), np.zeros(actions, dtype=np.uint8)
+    is_set, bits = np.zeros(cells + 1, dtype=np.uint8), np.zeros(actions, dtype=np.uint8)
     is_set[cells] = 255
     for first in range(0, count, 8):
-        rows = min(8, count - first)
+        last = min(first + 8, count)
+        if len(features):
+            for row in range(first, last):
+                for cell in range(cells):
+                    features[row, cell] = np.float32(belief[row, cell]) * scale[cell]
+        if not len(legal):
+            continue
         for cell in range(cells):
             is_set[cell] = 0
-        for row in range(rows):
-            b, bit = belief[first + row], np.uint8(1 << row)
+        for row in range(first, last):
+            b, bit = belief[row], np.uint8(1 << row - first)
             for cell in range(cells):
                 is_set[cell] |= bit if b[cell] else _NO_BIT
         for action in range(actions):
-            legal[action] = is_set[wanted[0, action]]
+            bits[action] = is_set[wanted[0, action]]
         for column in range(1, most):
             for action in range(actions):
-                legal[action] &= is_set[wanted[column, action]]
-        for row in range(rows):
-            mask, bit = out[first + row], np.uint8(1 << row)
+                bits[action] &= is_set[wanted[column, action]]
+        for row in range(first, last):
+            mask, bit = legal[row], np.uint8(1 << row - first)
             for action in range(actions):
-                mask[action] = 1 if legal[action] & bit else 0
-
-
-@loop
-def features(scale: NDArray[np.float32], belief: Cells, out: NDArray[np.float32]) -> None:
-    """Cells as numbers.  (n, cells) → (n, cells)"""
-    for row in range(belief.shape[0]):
-        for cell in range(belief.shape[1]):
-            out[row, cell] = np.float32(belief[row, cell]) * scale[cell]
+                mask[action] = 1 if bits[action] & bit else 0
 
 
 # -- a turn ------------------------------------------------------------------------------------

@@ -101,7 +101,8 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
         self._begin(rows, self._seeds(seed, rows), rest)
         self._episodes.look()
         some = None if mask is None else rows
-        return self._observed(), self._infos.of(some, self._masks(some))
+        observations, masks = self._seen()
+        return observations, self._infos.of(some, masks if some is None else masks[some])
 
     def reset_rows(
         self,
@@ -129,11 +130,12 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
             )
         chosen = np.array(rows, dtype=np.int32)
         self._episodes.look()
-        infos = self._infos.of(chosen, self._masks(chosen))
+        seen, masks = self._seen(chosen)
+        infos = self._infos.of(chosen, masks)
         kept = {name: infos[name] for name in fields if name in infos}
         return [
-            (seen, {name: values[row] for name, values in kept.items()})
-            for row, seen in zip(rows, self._observed_each(chosen), strict=True)
+            (row_of(seen, place), {name: values[row] for name, values in kept.items()})
+            for place, row in enumerate(rows)
         ]
 
     def _seeds(
@@ -209,10 +211,11 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
             final = self._finish(np.flatnonzero(ended).astype(np.int32), shaping)
         else:
             self._over = ended.copy()
-        infos = self._infos.of(None, self._masks(None), shaping)
+        observations, masks = self._seen()
+        infos = self._infos.of(None, masks, shaping)
         for key, value in final.items():
             infos[key] = value
-        return self._observed(), rewards, ended & ~truncated, truncated, infos
+        return observations, rewards, ended & ~truncated, truncated, infos
 
     def _take(self, rows: Rows, numbers: Rows) -> None:
         if self._replies is None:
@@ -223,9 +226,10 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
     def _finish(self, rows: Rows, shaping: NDArray[np.float64] | None) -> dict[str, Any]:
         """The last observations and infos of episodes that end, and the next ones begun."""
         observations = np.full(self.num_envs, None, dtype=object)
-        for row, last in zip(rows.tolist(), self._observed_each(rows), strict=True):
-            observations[row] = last
-        infos = self._infos.of(rows, self._masks(rows), shaping)
+        seen, masks = self._seen(rows)
+        for place, row in enumerate(rows.tolist()):
+            observations[row] = row_of(seen, place)
+        infos = self._infos.of(rows, masks, shaping)
         standing = np.zeros(self.num_envs, dtype=bool)
         standing[rows] = True
         self._begin(rows, None, {})
@@ -261,42 +265,38 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
 
     # -- what is seen ----------------------------------------------------------------------------
 
-    def _observed(self) -> Any:
-        """Observations of all rows: features, a tuple of messages, or a dictionary of such."""
+    def _seen(self, rows: Rows | None = None) -> tuple[Any, NDArray[np.int8]]:
+        """Observations of all rows or some, and their masks.
+
+        Observations are features, a tuple of messages, or a dictionary of arrays and tuples.
+        """
+        in_words = self._words is not None
+        features, masks = self._numbers(rows, not in_words or self._views is not None)
         if self._words is None:
-            return self._features(None)
+            return features, masks
+        rows = self._every if rows is None else rows
         if self._views is not None:
-            return self._views.observed(self._every, self._features(None))
-        return tuple(self._words.messages(self._every, self._episodes.quotes))
+            return self._views.observed(rows, features), masks
+        return tuple(self._words.messages(rows, self._episodes.quotes)), masks
 
-    def _observed_each(self, rows: Rows) -> list[Any]:
-        """The observation of each of these rows."""
-        if self._words is None:
-            return list(self._features(rows))
-        if self._views is not None:
-            seen = self._views.observed(rows, self._features(rows))
-            return [row_of(seen, place) for place in range(len(rows))]
-        return self._words.messages(rows, self._episodes.quotes)
-
-    def _features(self, rows: Rows | None) -> Features:
+    def _numbers(
+        self, rows: Rows | None, has_features: bool
+    ) -> tuple[Features, NDArray[np.int8]]:
+        """Features, if they are seen, and masks of all rows or some."""
         belief = self._episodes.belief if rows is None else self._episodes.belief[rows]
-        seen = np.empty(belief.shape, dtype=np.float32)
-        batch.features(self._conditions.scale, belief, seen)
-        return seen
-
-    def _masks(self, rows: Rows | None) -> NDArray[np.int8]:
-        belief = self._episodes.belief if rows is None else self._episodes.belief[rows]
-        if self._replies is not None:
-            return np.ones((len(belief), len(self._needs)), dtype=np.int8)
-        legal = np.empty((len(belief), len(self._needs)), dtype=np.int8)
-        batch.masks(self._needs, belief, legal)
-        return legal
+        count, cells = belief.shape
+        features = np.empty((count if has_features else 0, cells), dtype=np.float32)
+        masks = np.ones((count, len(self._needs)), dtype=np.int8)
+        # Whoever speaks in words may say anything.
+        told = masks if self._replies is None else masks[:0]
+        batch.see(self._needs, self._conditions.scale, belief, told, features)
+        return features, masks
 
     # -- what single environments are asked for ---------------------------------------------------
 
     def action_masks(self) -> NDArray[np.int8]:
         """1 for each act that is legal now.  # (num_envs, actions)"""
-        return self._masks(None)
+        return self._numbers(None, has_features=False)[1]
 
     def system_prompts(self) -> tuple[str, ...]:
         """Policy document and tool schemas of each running episode."""
