@@ -18,7 +18,7 @@ from convgym.engine.batched_domain import BatchedDomain
 from convgym.engine.turn_words import acts_json, results_text
 from convgym.envs.batched_episodes import SPLIT_NAMES, BatchedEpisodes, Rows, task_ids
 from convgym.envs.conditions import Conditions
-from convgym.envs.late_infos import LateInfos
+from convgym.envs.late_infos import NOT_MADE, LateInfos
 from convgym.language.voice import RETRIEVAL, SOURCE, TEMPLATE
 from convgym.users.decisions import LOG_UNIT
 
@@ -27,7 +27,7 @@ KEYS = (
     "milestones", "action_mask", "cost_characters", "success", "failure_reason", "oracle_length",
     "user_acts", "tool_results", "reward_terms",
 )  # fmt: skip
-_WITH_ROWS = tuple(name for key in KEYS for name in (key, f"_{key}"))
+_LATE = {name: NOT_MADE for key in KEYS for name in (key, f"_{key}")}
 _ENDS = np.array(ENDS, dtype=object)
 _TEMPLATE = np.array(["", TEMPLATE], dtype=object)
 Texts = NDArray[np.object_]
@@ -64,7 +64,7 @@ class BatchedInfos:
                 return _standing(rows, count)
             return _spread(getattr(reported, key)(), rows, count)
 
-        return LateInfos(_WITH_ROWS, made)
+        return LateInfos(_LATE, made)
 
 
 class Reported:

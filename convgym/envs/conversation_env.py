@@ -37,8 +37,8 @@ from convgym.envs.episode_setup import (
     is_whole,
     persona_or_ranges,
 )
-from convgym.envs.plain_info import plain_info
 from convgym.envs.shared_text import SharedText
+from convgym.envs.step_info import StepInfo
 from convgym.envs.transcript import ACT, AGENT, CUSTOMER, TOOL, UNWORDED, Transcript
 from convgym.envs.user_words import UserWords
 from convgym.errors import InvalidAction, InvalidConfiguration, UnknownRenderMode
@@ -180,7 +180,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         self._scale = np.array(
             [scales.get(name, 1.0) for name in domain.layout], dtype=np.float32
         )
-        self._all_legal = np.ones(len(domain.actions), dtype=np.int8)
+        self._infos = StepInfo(domain, all_legal=action == "text")
         self.action_space = self._make_action_space()
         self.observation_space = self._make_observation_space()
 
@@ -197,7 +197,6 @@ class ConversationEnv(gym.Env[Any, Any]):
         self._written: Written | None = None
         self._transcript = Transcript(self._in_words, domain.actions.names)
         self._user_turns: list[UserTurn] = []
-        self._plain_info: dict[str, Any] = {}
         self._potential = 0.0
         self._wording = ""
         self._policy = ""
@@ -288,7 +287,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         self._engine.open(episode)
         self._words.begin(persona, levels, setup.style, wording_key)
         self._episode = episode
-        self._plain_info = plain_info(task, self._difficulty)
+        self._infos.begin(task, self._difficulty)
         self._transcript.clear()
         self._user_turns.clear()
         self._grade = self._prepared = self._request = self._written = None
@@ -361,7 +360,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         """The action as a turn, and its length in characters."""
         if self._action == "act":
             # The space's own check takes a tenth of the step.
-            plain = type(action) is int and 0 <= action < len(self._all_legal)
+            plain = type(action) is int and 0 <= action < len(self._domain.actions)
             if not (plain or self.action_space.contains(action)):
                 raise InvalidAction(
                     f"the action {str(action)[:40]!r} is not a whole number from 0 to "
@@ -482,9 +481,7 @@ class ConversationEnv(gym.Env[Any, Any]):
 
     def action_masks(self) -> NDArray[np.int8]:
         """1 for each act that is legal now, from what the agent has seen.  # (actions,)"""
-        if self._action == "text" or self._episode is None:
-            return self._all_legal.copy()
-        return self._domain.actions.mask(np.frombuffer(self._episode.belief, _CELL))
+        return self._infos.mask(None if self._episode is None else self._episode.belief)
 
     @property
     def system_prompt(self) -> str:
@@ -528,20 +525,8 @@ class ConversationEnv(gym.Env[Any, Any]):
     def _info(self, characters: int, terms: dict[str, float]) -> dict[str, Any]:
         episode = self._episode
         assert episode is not None
-        turn, grade, ended = episode.user_turn, self._grade, bool(episode.end)
-        info = self._plain_info.copy()
-        info["turn"] = episode.turn
-        if turn is not None:
-            info["wording"] = self._wording
-            info["user_acts"] = self._domain.acts_json(episode, turn)
-            info["user_log_prob"] = turn.log_prob
-        info["tool_results"] = "\n".join(episode.tool_results)
-        info["errors"] = episode.errors
-        if episode.violations:
-            named = enumerate(self._domain.violations)
-            info["violations"] = " ".join(n for bit, n in named if episode.violations >> bit & 1)
-        info["action_mask"] = self.action_masks()
-        info["cost_characters"] = characters
+        grade, ended = self._grade, bool(episode.end)
+        info = self._infos.of(episode, self._wording, characters)
         if grade is not None:
             info["success"] = self._succeeded(episode, grade)
             if self._shows_progress(ended):

@@ -1,27 +1,32 @@
-"""The `infos` of a vector environment, which are made when somebody reads them."""
+"""The info of a step, whose dearer values are made when somebody reads them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-_NOT_MADE = object()
+
+class NOT_MADE:
+    """Stands for a value until it is made; a class, since its copies and pickles are itself."""
 
 
 class LateInfos(dict[str, Any]):
-    """A dictionary whose values are made at their first use, and then kept.
+    """A dictionary some of whose values are made at their first use, and then kept.
 
-    `make` gives the value of each of the `keys`; what it needs it must hold itself, so that a value
-    is the same whenever it is asked for. Copies, pickles and comparisons hold every value.
+    `make` gives the value of a key whose value is `NOT_MADE`; what it needs it must hold itself, so
+    that a value is the same whenever it is asked for. Copies, pickles and comparisons hold every
+    value.
     """
 
-    def __init__(self, keys: Iterable[str], make: Callable[[str], Any]) -> None:
-        super().__init__(dict.fromkeys(keys, _NOT_MADE))
+    __slots__ = ("_make",)
+
+    def __init__(self, values: Mapping[str, Any], make: Callable[[str], Any]) -> None:
+        super().__init__(values)
         self._make = make
 
     def __getitem__(self, key: str) -> Any:
         value = super().__getitem__(key)
-        if value is _NOT_MADE:
+        if value is NOT_MADE:
             value = self._make(key)
             super().__setitem__(key, value)
         return value

@@ -63,6 +63,8 @@ class UserWords:
                 "a turn; or stay at 0.5 or below"
             )
         self.voice = replace(voice, bank=voice.bank.extended(wordings), realism=realism)
+        self.has_writer = realism > 50
+        """Whether some turns are a writer's."""
         self.diversity, self._writer, self._tagger = diversity, writer, tagger
         self._key, self._style = 0, Style()
         self._persona: Persona | Levels = Persona()
@@ -87,11 +89,6 @@ class UserWords:
             return TEMPLATE
         source = self.voice.source(self._key, index)
         return RETRIEVAL if source == WRITER else source
-
-    @property
-    def has_writer(self) -> bool:
-        """Whether some turns are a writer's."""
-        return self.voice.realism > 50
 
     def request(
         self, index: int, spoken: Sequence[Spoken], said: Sequence[tuple[str, str]]

@@ -189,6 +189,8 @@ class DecisionModel:
         logit = self.base[point] + situation
         for trait, slope in self.tilts[point]:
             logit += slope * (persona[trait] - 50)
+        if -_REACH < logit < _REACH:  # `row_of`, written out: a user asks in every turn
+            return SIGMOID[(logit + _HALFWAY) // _STEP]
         return SIGMOID[row_of(logit)]
 
     def probability(self, name: str, persona: Levels, situation: int = 0) -> float:

@@ -19,7 +19,6 @@ from convgym.domains.sales.records import (
     DeskState,
     check,
     lacking,
-    refresh,
     terms,
 )
 from convgym.domains.sales.vocabulary import (
@@ -63,9 +62,7 @@ class Hearing:
         """Weigh one act of speech; notes claims, refusals, offers and violations."""
         weigh = self._weigh.get(act.kind)
         if weigh:
-            heard = weigh(episode, act)
-            refresh(self.shop, episode)
-            return heard
+            return weigh(episode, act)
         if act.kind == acts.ASK:
             episode.belief[cells.ASKED[act.argument]] = 1
         elif act.kind == acts.EXPLAIN and act.argument:
