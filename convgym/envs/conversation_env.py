@@ -378,12 +378,13 @@ class ConversationEnv(gym.Env[Any, Any]):
 
     def _ask_for_words(self) -> WriteRequest | None:
         """What the writer has to word of this step, if this turn is its to word."""
+        if not self._words.has_writer or self._observation == "features":
+            return None
         episode = self._episode
         assert episode is not None
         self._request = self._written = None
         turn = episode.user_turn
-        asks = self._words.has_writer and self._observation != "features"
-        if asks and turn is not None and not turn.text:
+        if turn is not None and not turn.text:
             spoken = self._domain.spoken(episode, turn)
             said = self._transcript.spoken()
             self._request = self._words.request(len(self._user_turns), spoken, said)

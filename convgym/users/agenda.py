@@ -130,11 +130,11 @@ class AgendaUser:
         if question and not state.closing:
             self._mind_question(state, question, heard)
         owed = (waited and state.waiting) or (promised and state.promised)
-        if owed and not state.closing and any(act.kind in BREAKING for act in heard):
+        if owed and not state.closing and any([act.kind in BREAKING for act in heard]):
             state.bother += 1
             out.append(self.u["remind_promise"])
         done = state.closing or state.satisfied
-        if state.denied and not done and any(act.kind in _REFUSING for act in heard):
+        if state.denied and not done and any([act.kind in _REFUSING for act in heard]):
             self._face_refusal(episode, state, out)
         if state.satisfied and not state.closing:
             self._part(episode, state, out, content_before)
@@ -334,7 +334,7 @@ class AgendaUser:
         if question == SURE:
             met = state.satisfied
         else:
-            met = any(act.kind == acts.EXPLAIN for act in heard)
+            met = any([act.kind == acts.EXPLAIN for act in heard])
         state.bother += not met
         if not state.fresh and (met or question != SURE):
             state.question = NOTHING

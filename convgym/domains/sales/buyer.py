@@ -118,7 +118,7 @@ class Buyer(AgendaUser):
 
     def answer(self, episode: Episode, heard: Sequence[Heard]) -> UserTurn:
         """React to each act in turn, then see to one's own business."""
-        episode.user.prices_come = any(act.kind in _PRICES for act in heard)
+        episode.user.prices_come = any([act.kind in _PRICES for act in heard])
         return super().answer(episode, heard)
 
     # -- products ------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class Buyer(AgendaUser):
     def _wait(self, episode: Episode, state: UserState, heard: Sequence[Heard]) -> None:
         assert isinstance(state, BuyerState)
         super()._wait(episode, state, heard)
-        if state.curious and not any(act.kind == acts.TELL for act in heard):
+        if state.curious and not any([act.kind == acts.TELL for act in heard]):
             state.bother += 1
             state.curious = False
 

@@ -45,6 +45,7 @@ class DeskState:
 
     __slots__ = (
         "addon",
+        "allowed",
         "asked_to_confirm",
         "booked",
         "confirmed",
@@ -71,6 +72,7 @@ class DeskState:
     def __init__(self, parameters: rules.Parameters) -> None:
         self.parameters = parameters
         self.needs = 0  # features that the buyer has said it must have
+        self.allowed: dict[tuple[int, int], int] = {}  # looked up so far, by product and pieces
         self.view: tuple[int, ...] = ()  # products of the newest search
         self.searched = -1  # the features that it asked for; -1 before any search
         self.read = 0  # bit sets of products: read, recommended, …
@@ -117,14 +119,16 @@ def check(episode: Episode, event: str, facts: dict[str, int]) -> None:
 
 def allowed(shop: World, episode: Episode, product: int, quantity: int) -> int:
     """Per mille off the list price that may be given on a product at most."""
-    task = episode.task
-    return rules.authority(
-        task.switches,
-        episode.desk.parameters,
-        shop.clearance[task.week][product],
-        shop.stock[task.week][product],
-        quantity,
-    )
+    task, known = episode.task, episode.desk.allowed
+    if (product, quantity) not in known:
+        known[product, quantity] = rules.authority(
+            task.switches,
+            episode.desk.parameters,
+            shop.clearance[task.week][product],
+            shop.stock[task.week][product],
+            quantity,
+        )
+    return int(known[product, quantity])
 
 
 def pieces(episode: Episode) -> int:
@@ -139,11 +143,14 @@ def lacking(shop: World, episode: Episode, product: int, needs: int) -> int:
     return needs & ~shop.features[product]
 
 
+_WITHIN_BUDGET = 1 << rules.SWITCHES.index("within_budget")
+
+
 def leeway(episode: Episode) -> int:
     """Per mille that a list price may lie above the budget; `NEVER` before one is named."""
     if not episode.belief[cells.HEARD_BUDGET]:
         return rules.NEVER
-    within = rules.is_on(episode.task.switches, "within_budget")
+    within = episode.task.switches & _WITHIN_BUDGET
     stretch: int = episode.desk.parameters["stretch"]
     return stretch if within else rules.OWN_STRETCH
 
@@ -153,6 +160,7 @@ def refresh(shop: World, episode: Episode) -> None:
     belief, desk = episode.belief, episode.desk
     searched, heard = belief[cells.SEARCHED], belief[cells.HEARD_QUANTITY]
     rests_on = (
+        desk.view,
         heard,
         belief[cells.HEARD_BUDGET],
         desk.needs,
@@ -161,14 +169,11 @@ def refresh(shop: World, episode: Episode) -> None:
         desk.liked,
         desk.rejected,
         desk.confirmed,
-        *desk.view,
-        *desk.quotes.items(),
+        tuple(desk.quotes.items()),
     )
     if desk.rests_on != rests_on:
         desk.rests_on = rests_on
-        quantity, over = pieces(episode), leeway(episode)
-        found = [bytes(_of_place(shop, episode, p, quantity, over)) for p in desk.view]
-        belief[cells.PLACES] = b"".join(found).ljust(_ALL_PLACES, b"\0")
+        belief[cells.PLACES] = _in_view(shop, episode).ljust(_ALL_PLACES, b"\0")
     belief[cells.SEARCH_OLD] = searched and desk.searched != desk.needs
     belief[cells.NONE_FOUND] = searched and desk.searched >= 0 and not desk.view
     belief[cells.BULK] = heard and episode.task.quantity > desk.parameters["bulk_above"]
@@ -177,43 +182,44 @@ def refresh(shop: World, episode: Episode) -> None:
 
 
 _ALL_PLACES = cells.PLACES.stop - cells.PLACES.start
+_UNREAD = (0,) * 5
 _UNQUOTED = (0,) * 6
 
 
-def _of_place(
-    shop: World, episode: Episode, product: int, quantity: int, over: int
-) -> tuple[int, ...]:
-    """The cells of one product in view, in the order of `cells.IN_VIEW`."""
+def _in_view(shop: World, episode: Episode) -> bytes:
+    """The cells of the products in view, one product after the other, as in `cells.IN_VIEW`."""
     desk, task = episode.desk, episode.task
-    week = task.week
-    price, read = shop.price[week][product], desk.read >> product & 1
-    quote: Quote | None = desk.quotes.get(product)
-    fits = in_stock = clearance = last = large = 0
-    if read:
-        stock = shop.stock[week][product]
-        limit = desk.parameters["large_above"] or rules.NEVER
-        fits = desk.needs > 0 and not lacking(shop, episode, product, desk.needs)
-        in_stock, last = stock >= quantity, stock == quantity
-        clearance, large = shop.clearance[week][product], price * quantity > limit
-    offered = _UNQUOTED
-    if quote is not None:
-        at_floor = read and quote.discount >= allowed(shop, episode, product, quote.quantity)
-        agreed = desk.confirmed is not None and desk.confirmed == terms(product, quote)
-        offered = (1, quote.told, quote.held, quote.discount > 0, at_floor, agreed)
-    return (
-        1,
-        read,
-        fits,
-        in_stock,
-        rules.excess(price, task.budget) > over,
-        clearance,
-        last,
-        large,
-        desk.recommended >> product & 1,
-        desk.liked >> product & 1,
-        desk.rejected >> product & 1,
-        *offered,
-    )
+    quantity, over, found = pieces(episode), leeway(episode), b""
+    for product in desk.view:
+        price, read = shop.price[task.week][product], desk.read >> product & 1
+        fits, in_stock, clearance, last, large = _UNREAD
+        if read:
+            stock = shop.stock[task.week][product]
+            limit = desk.parameters["large_above"] or rules.NEVER
+            fits = desk.needs > 0 and not lacking(shop, episode, product, desk.needs)
+            in_stock, last = stock >= quantity, stock == quantity
+            clearance, large = shop.clearance[task.week][product], price * quantity > limit
+        offered = _UNQUOTED
+        quote: Quote | None = desk.quotes.get(product)
+        if quote is not None:
+            at_floor = read and quote.discount >= allowed(shop, episode, product, quote.quantity)
+            agreed = desk.confirmed is not None and desk.confirmed == terms(product, quote)
+            offered = (1, quote.told, quote.held, quote.discount > 0, at_floor, agreed)
+        found += bytes((
+            1,
+            read,
+            fits,
+            in_stock,
+            rules.excess(price, task.budget) > over,
+            clearance,
+            last,
+            large,
+            desk.recommended >> product & 1,
+            desk.liked >> product & 1,
+            desk.rejected >> product & 1,
+            *offered,
+        ))  # fmt: skip
+    return found
 
 
 def error_json(sentence: str) -> str:
