@@ -181,6 +181,7 @@ class ConversationEnv(gym.Env[Any, Any]):
             [scales.get(name, 1.0) for name in domain.layout], dtype=np.float32
         )
         self._infos = StepInfo(domain, all_legal=action == "text")
+        self._n_acts = len(domain.actions)
         self.action_space = self._make_action_space()
         self.observation_space = self._make_observation_space()
 
@@ -360,7 +361,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         """The action as a turn, and its length in characters."""
         if self._action == "act":
             # The space's own check takes a tenth of the step.
-            plain = type(action) is int and 0 <= action < len(self._domain.actions)
+            plain = type(action) is int and 0 <= action < self._n_acts
             if not (plain or self.action_space.contains(action)):
                 raise InvalidAction(
                     f"the action {str(action)[:40]!r} is not a whole number from 0 to "

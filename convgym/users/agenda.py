@@ -485,9 +485,9 @@ class AgendaUser:
 
     def _turn(self, state: UserState, out: list[int]) -> UserTurn:
         log_prob = state.log_prob * decisions.LOG_UNIT
+        said = tuple(dict.fromkeys(out) if len(out) > 1 else out)
         made = tuple(state.decisions)
-        acts_said, about = tuple(dict.fromkeys(out)), state.about
-        turn = UserTurn(acts_said, log_prob, state.closing, made, about=about)
+        turn = UserTurn(said, log_prob, state.closing, made, "", "", state.about)
         state.turn += 1
         state.about = state.at
         state.log_prob = state.answered = 0

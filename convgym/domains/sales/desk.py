@@ -27,7 +27,6 @@ from convgym.domains.sales.vocabulary import (
     LAYOUT,
     OBJECTIONS,
     SAID_CELL,
-    SWITCHES,
     TRANSFER_TO_HUMAN,
     U,
 )
@@ -127,8 +126,8 @@ class SalesDesk:
         episode.desk = DeskState(rules.parameter_dict(task.parameters))
         episode.user = BuyerState(persona, task)
         episode.belief[cells.ALWAYS] = 1
-        for switch, cell in zip(SWITCHES, cells.POLICY, strict=True):
-            episode.belief[cell] = rules.is_on(task.switches, switch)
+        for place, cell in enumerate(cells.POLICY):  # in the order of `SWITCHES`
+            episode.belief[cell] = task.switches >> place & 1
 
     def policy_document(self, task: Task) -> str:
         """The policy of this episode in words."""

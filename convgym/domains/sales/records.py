@@ -169,7 +169,7 @@ def refresh(shop: World, episode: Episode) -> None:
         desk.liked,
         desk.rejected,
         desk.confirmed,
-        tuple(desk.quotes.items()),
+        tuple(desk.quotes.items()) if desk.quotes else (),
     )
     if desk.rests_on != rests_on:
         desk.rests_on = rests_on
