@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from twins import at_random, play_beside
+from twins import at_random, play_beside, play_for_long
 
 from convgym.domains.sales.vocabulary import ACTIONS
 from convgym.engine.acts import FIRST_TOOL
@@ -76,11 +76,4 @@ def test_rows_equal_single_episodes(keywords):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(list(agents()))))
 def test_rows_equal_single_episodes_for_long(number):
-    steps = 0
-    for seed in range(1000):
-        choose = list(agents())[number]
-        split = list(SPLITS)[seed % len(SPLITS)]
-        steps += play_beside(SALES, choose, 40, seed=seed, split=split)
-        if steps >= 10_000:
-            return
-    raise AssertionError(f"{steps} steps only")
+    play_for_long(SALES, agents, number)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import gymnasium as gym
@@ -11,6 +11,7 @@ import numpy as np
 import convgym  # noqa: F401
 from convgym.engine.batch import ENDS
 from convgym.engine.keys import child
+from convgym.engine.tasks import SPLITS
 from convgym.engine.turn_words import acts_json, acts_of, results_text
 
 Choose = Callable[[Any, np.random.Generator], int]
@@ -122,3 +123,14 @@ def play_beside(
                 going.append(i)
         alive = going
     return steps
+
+
+def play_for_long(env_id: str, agents: Callable[[], Iterable[Choose]], number: int) -> None:
+    """`play_beside` in split after split, 10,000 steps; one agent of those that are made anew."""
+    steps, splits = 0, list(SPLITS)
+    for seed in range(1000):
+        choose, split = list(agents())[number], splits[seed % len(splits)]
+        steps += play_beside(env_id, choose, 40, seed=seed, split=split)
+        if steps >= 10_000:
+            return
+    raise AssertionError(f"{steps} steps only")

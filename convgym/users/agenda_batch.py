@@ -17,6 +17,7 @@ from convgym.users.decisions import GRACE, MOST_BOTHER
 from convgym.users.user_batch import (
     ACCEPT_ALTERNATIVE,
     ACCEPT_REFUSAL,
+    ACKNOWLEDGE,
     AFFIRM,
     ASK_ALTERNATIVE,
     ASK_BACK,
@@ -39,6 +40,7 @@ from convgym.users.user_batch import (
     NO_MORE,
     PUSH_BACK,
     REMIND_PROMISE,
+    TANGENT,
     THANK,
     any_heard,
     decide,
@@ -69,6 +71,39 @@ def open_user(D: Any, e: Any) -> None:
 
 
 # -- reactions -----------------------------------------------------------------------------------
+
+
+@kernel
+def react(D: Any, e: Any, kind: int, argument: int, pointer: int, verdict: int) -> None:
+    """To one act, by its kind; idle talk asks for nothing. A domain puts its own ways before."""
+    if kind == acts.ASK_INTENT:
+        ask_intent(D, e)
+    elif kind == acts.ASK:
+        ask(D, e, argument)
+    elif kind == acts.ASK_MORE:
+        ask_more(D, e)
+    elif kind == acts.TELL:
+        tell(D, e, argument, pointer, verdict)
+    elif kind == acts.CONFIRM:
+        confirm(D, e, pointer, verdict)
+    elif kind == acts.DENY:
+        deny(e, verdict)
+    elif kind == acts.OFFER:
+        offer(D, e, verdict)
+    elif kind == acts.REPORT_DONE:
+        report_done(D, e, verdict)
+    elif kind == acts.APOLOGISE:
+        apologise(e)
+    elif kind == acts.CLOSE:
+        close(D, e)
+    elif kind == acts.UNCLEAR:
+        unclear(D, e)
+    elif kind == acts.EXPLAIN:
+        explain(D, e)
+    elif kind == acts.PROMISE:
+        promise(e, verdict)
+    elif kind == acts.JARGON:
+        jargon(D, e, argument)
 
 
 @kernel
@@ -503,3 +538,19 @@ def volunteer(D: Any, e: Any) -> None:
     slot = D.main_slot[knowledge]
     if not e.asked[slot] and not D.looks_up[knowledge]:
         out(e, rung(D, e, slot))
+
+
+@kernel
+def conclude(D: Any, e: Any, bother_before: int, at_before: int) -> None:
+    """What comes last in every answer, whatever was heard."""
+    if not e.intent_said and not e.closing:
+        request(D, e)
+    # Who has just got what it wanted, and goes on to the next thing, does not leave over it.
+    bothered = e.bother > bother_before and e.at == at_before
+    if bothered and not (e.closing or e.satisfied or e.waiting):
+        lose_patience(D, e)
+    if e.n_acts == 0:
+        general(D, e, ACKNOWLEDGE)
+    if not e.closing and decide(D, e, decisions.TANGENT, 0):
+        general(D, e, TANGENT)
+    end_turn(e)

@@ -41,15 +41,12 @@ from convgym.users.agenda_batch import (
     put,
 )
 from convgym.users.user_batch import (
-    ACKNOWLEDGE,
     AFFIRM,
     CHALLENGE,
     NEGATE,
-    TANGENT,
     any_heard,
     decide,
     drawn,
-    end_turn,
     general,
     known,
     order_heard,
@@ -134,24 +131,13 @@ def answer(D: Any, e: Any) -> None:
         agenda.face_refusal(D, e)
     if e.satisfied and not e.closing:
         agenda.part(D, e, content_before != 0)
-    if not e.intent_said and not e.closing:
-        agenda.request(D, e)
-    bothered = e.bother > bother_before and e.at == at_before
-    if bothered and not (e.closing or e.satisfied or e.waiting):
-        agenda.lose_patience(D, e)
-    if not e.n_acts:
-        general(D, e, ACKNOWLEDGE)
-    if not e.closing and decide(D, e, decisions.TANGENT, 0):
-        general(D, e, TANGENT)
-    end_turn(e)
+    agenda.conclude(D, e, bother_before, at_before)
 
 
 @kernel
 def react(D: Any, e: Any, kind: int, argument: int, pointer: int, verdict: int) -> None:
-    """To one act, by its kind; idle talk asks for nothing."""
-    if kind == acts.ASK:
-        agenda.ask(D, e, argument)
-    elif kind == acts.RECOMMEND:
+    """To one act, by its kind."""
+    if kind == acts.RECOMMEND:
         recommend(D, e, argument, pointer, verdict)
     elif kind == acts.QUOTE:
         quote(D, e, argument, pointer, verdict)
@@ -165,22 +151,8 @@ def react(D: Any, e: Any, kind: int, argument: int, pointer: int, verdict: int) 
         deny(D, e, argument, verdict)
     elif kind == acts.OFFER:
         offer(D, e, argument, verdict)
-    elif kind == acts.REPORT_DONE:
-        agenda.report_done(D, e, verdict)
-    elif kind == acts.ASK_INTENT:
-        agenda.ask_intent(D, e)
-    elif kind == acts.ASK_MORE:
-        agenda.ask_more(D, e)
-    elif kind == acts.APOLOGISE:
-        agenda.apologise(e)
-    elif kind == acts.CLOSE:
-        agenda.close(D, e)
-    elif kind == acts.UNCLEAR:
-        agenda.unclear(D, e)
-    elif kind == acts.PROMISE:
-        agenda.promise(e, verdict)
-    elif kind == acts.JARGON:
-        agenda.jargon(D, e, argument)
+    else:
+        agenda.react(D, e, kind, argument, pointer, verdict)
 
 
 # -- products ------------------------------------------------------------------------------------

@@ -49,13 +49,10 @@ from convgym.users import agenda_batch as agenda
 from convgym.users import decisions
 from convgym.users.agenda import _REFUSING
 from convgym.users.user_batch import (
-    ACKNOWLEDGE,
     AFFIRM,
     ASK_NEXT,
-    TANGENT,
     THANK,
     decide,
-    end_turn,
     general,
     order_heard,
     out,
@@ -131,16 +128,7 @@ def answer(T: Any, D: Any, e: Any, task: Any) -> None:
         agenda.face_refusal(D, e)
     if e.satisfied and not e.closing:
         part(D, e, content_before)
-    if not e.intent_said and not e.closing:
-        agenda.request(D, e)
-    bothered = e.bother > bother_before and e.at == at_before
-    if bothered and not (e.closing or e.satisfied or e.waiting):
-        agenda.lose_patience(D, e)
-    if e.n_acts == 0:
-        general(D, e, ACKNOWLEDGE)
-    if not e.closing and decide(D, e, decisions.TANGENT, 0):
-        general(D, e, TANGENT)
-    end_turn(e)
+    agenda.conclude(D, e, bother_before, at_before)
 
 
 @kernel
@@ -168,34 +156,14 @@ def react(
         check(T, D, e, task, argument, pointer)
     elif kind == acts.INSTRUCT:
         instruct(T, D, e, task, argument, pointer)
-    elif kind == acts.ASK:
-        agenda.ask(D, e, argument)
-    elif kind == acts.TELL:
-        agenda.tell(D, e, argument, pointer, verdict)
     elif kind == acts.CONFIRM:
         confirm(T, D, e, argument, pointer, verdict)
-    elif kind == acts.DENY:
-        agenda.deny(e, verdict)
-    elif kind == acts.OFFER:
-        agenda.offer(D, e, verdict)
     elif kind == acts.REPORT_DONE:
         report_done(T, D, e, task, argument, verdict)
     elif kind == acts.EXPLAIN:
         explain(T, D, e, task)
-    elif kind == acts.ASK_INTENT:
-        agenda.ask_intent(D, e)
-    elif kind == acts.ASK_MORE:
-        agenda.ask_more(D, e)
-    elif kind == acts.APOLOGISE:
-        agenda.apologise(e)
-    elif kind == acts.CLOSE:
-        agenda.close(D, e)
-    elif kind == acts.UNCLEAR:
-        agenda.unclear(D, e)
-    elif kind == acts.PROMISE:
-        agenda.promise(e, verdict)
-    elif kind == acts.JARGON:
-        agenda.jargon(D, e, argument)
+    else:
+        agenda.react(D, e, kind, argument, pointer, verdict)
 
 
 # -- looking ---------------------------------------------------------------------------------------
