@@ -244,8 +244,8 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
     def _checked(self, actions: Any) -> Rows:
         """Actions as act numbers; raises InvalidAction for anything else."""
         numbers = np.asarray(actions)
-        most = len(self._single.domain.actions)
-        whole = numbers.shape == (self.num_envs,) and np.issubdtype(numbers.dtype, np.integer)
+        most = len(self._needs)
+        whole = numbers.shape == (self.num_envs,) and numbers.dtype.kind in "iu"
         if not whole or numbers.min() < 0 or numbers.max() >= most:
             raise InvalidAction(
                 f"the actions {np.array2string(numbers, threshold=4)[:60]} are not "
@@ -286,9 +286,10 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
         belief = self._episodes.belief if rows is None else self._episodes.belief[rows]
         count, cells = belief.shape
         features = np.empty((count if has_features else 0, cells), dtype=np.float32)
-        masks = np.ones((count, len(self._needs)), dtype=np.int8)
-        # Whoever speaks in words may say anything.
-        told = masks if self._replies is None else masks[:0]
+        masks = np.empty((count, len(self._needs)), dtype=np.int8)
+        told = masks
+        if self._replies is not None:  # whoever speaks in words may say anything
+            masks[:], told = 1, masks[:0]
         batch.see(self._needs, self._conditions.scale, belief, told, features)
         return features, masks
 
