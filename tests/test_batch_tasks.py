@@ -1,4 +1,4 @@
-"""Tasks drawn in compiled code are those that the domains draw one by one."""
+"""Tasks drawn in compiled code are those that the domains draw one by one; their records."""
 
 from pathlib import Path
 
@@ -45,3 +45,10 @@ def test_drawn_tasks_are_the_compiled_ones(name, split):
 @pytest.mark.parametrize(("name", "split"), EVERY)
 def test_many_drawn_tasks_are_the_compiled_ones(name, split):
     assert_drawn_alike(name, split, np.random.default_rng(0).permutation(SPLITS[split])[:4000])
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_all_engines_of_a_domain_share_their_dtypes(name):
+    # Compiled code is found by them, and slowly where they are only equal.
+    one, other = (engine_of(gym.make(**ENVIRONMENTS[name])) for _ in range(2))
+    assert one.episode is other.episode and one.task is other.task

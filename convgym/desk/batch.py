@@ -57,6 +57,7 @@ from convgym.engine.batch import (
     is_legal,
     refuse_illegal,
     say,
+    shared,
     speaks,
 )
 from convgym.engine.episode import Episode
@@ -83,7 +84,7 @@ class BatchedDesk:
         self._desk, self._most_turns = desk, max_turns
         own = desk_fields(len(desk.declaration.kinds))
         self.episode = fields_together(*EPISODE_FIELDS, *USER_FIELDS, *own)
-        self.task: np.dtype[np.void] = np.dtype(task_fields(desk), align=True)
+        self.task = shared(np.dtype(task_fields(desk), align=True))
         self._T = desk_tables(desk, grounding_tables(desk, forms))
         self._D = narrowed(users(desk.vocabulary, model, all_knowledge(desk)))
         self._A = narrowed(action_rows(desk.actions, desk.layout["always"]))

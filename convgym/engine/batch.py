@@ -17,6 +17,7 @@ A step goes through one row:
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,16 @@ STANDING_FIELDS: Fields = [
 is 0 while it goes on."""
 
 
+@cache
+def shared(kind: np.dtype[np.void]) -> np.dtype[np.void]:
+    """The one dtype that serves for all that equal it.
+
+    Numba knows at once what it has compiled for a record if its dtype is the same object; else it
+    compares all fields, in ten microseconds a call.
+    """
+    return kind
+
+
 def fields_together(*fields: tuple[Any, ...]) -> np.dtype[np.void]:
     """A record of these fields: single numbers as they come, then arrays, short ones first.
 
@@ -93,7 +104,7 @@ def fields_together(*fields: tuple[Any, ...]) -> np.dtype[np.void]:
     def length(field: tuple[Any, ...]) -> int:
         return int(np.prod(field[2])) if len(field) > 2 else 0
 
-    return np.dtype(sorted(fields, key=length), align=True)
+    return shared(np.dtype(sorted(fields, key=length), align=True))
 
 
 def record(**columns: Any) -> NDArray[np.void]:
@@ -102,9 +113,8 @@ def record(**columns: Any) -> NDArray[np.void]:
         name: np.asarray(values) if hasattr(values, "dtype") else np.array(values, dtype=np.int64)
         for name, values in columns.items()
     }
-    made = np.zeros(
-        1, dtype=np.dtype([(n, a.dtype, a.shape) for n, a in arrays.items()], align=True)
-    )
+    kind = np.dtype([(name, a.dtype, a.shape) for name, a in arrays.items()], align=True)
+    made = np.zeros(1, dtype=shared(kind))
     for name, values in arrays.items():
         made[name][0] = values
     return made

@@ -145,9 +145,12 @@ class BatchedSales:
         return episode_in_view(row, belief, task)
 
 
+_BELIEF = np.dtype([("cell", np.uint8, (len(cells.LAYOUT),))])
+
+
 def _as_records(belief: Cells) -> Records:
     """The same cells as records, which a kernel takes as one pointer.  (n, cells) → (n,)"""
-    return belief.view([("cell", belief.dtype, belief.shape[1:])]).reshape(-1)
+    return belief.view(_BELIEF).reshape(-1)
 
 
 @cache
