@@ -77,9 +77,9 @@ def total(env: gym.Env[Any, Any], script: Script) -> tuple[int, float]:
     return count, time.process_time() - start
 
 
-def forget_texts() -> None:
-    """From now on every text is read as if it were new."""
-    understanding.LONGEST_CACHED = speech.LONGEST_CACHED = -1
+def forget_texts(also_sentences: bool = True) -> None:
+    """From now on every text is read as if it were new, and each of its sentences too."""
+    understanding.LONGEST_CACHED = speech.LONGEST_CACHED = -1 if also_sentences else 0
     BatchedReplies.remembers = False
 
 

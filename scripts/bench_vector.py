@@ -10,7 +10,8 @@ Seconds are of the CPU, but for the
 asynchronous one, whose processes share it. A ratio is to CartPole-v1, driven the same way: single
 to `gym.make`, synchronous to synchronous, and so on.
 
-Texts come twice: read before, as in a run whose agent repeats itself, and as if each were new.
+Texts come three times: read before, as in a run whose agent repeats itself; as if all replies
+were different; and as if each sentence of them were new, too.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ STEPS = 64
 MOST_RECORDED = 256
 """Rows recorded; more rows of a vector environment play them again."""
 SIZES = (1, 8, 64, 512, 4096)
+MEMORIES = ("", ", different", ", nothing known")
 MODES = tuple(
     f"{observation} x {action}"
     for action in ("act", "text")
@@ -187,7 +189,7 @@ def made(environment: str, form: str, count: int, **keywords: Any) -> Any:
 def table(environment: str, modes: list[str], seconds: float, anchors: dict[Any, float]) -> None:
     """Print rates and ratios of one environment."""
     recorded: dict[str, Recorded] = {}
-    print(f"\n{environment}\n{'':<30}{'single':>16}", end="")
+    print(f"\n{environment}\n{'':<34}{'single':>16}", end="")
     print("".join(f"{form.split('_')[0]} {count:>4}".rjust(18) for form, count in FORMS))
     for mode in modes:
         observation, action = mode.split(" x ")
@@ -198,9 +200,11 @@ def table(environment: str, modes: list[str], seconds: float, anchors: dict[Any,
                 median = statistics.median(len(text.split()) for text in texts)
                 print(f"  {len(texts):,} different replies, median {median:.0f} words")
         keywords = {"observation": observation, "action": action}
-        for fresh in (False, True) if action == "text" else (False,):
-            (forget_texts if fresh else remember_texts)()
-            print(f"{mode + (', new texts' if fresh else ''):<30}", end="", flush=True)
+        for memory in MEMORIES if action == "text" else MEMORIES[:1]:
+            remember_texts()
+            if memory:
+                forget_texts(also_sentences=memory == MEMORIES[2])
+            print(f"{mode + memory:<34}", end="", flush=True)
             one = single_rate(environment, recorded[action], seconds, **keywords)
             print(f"{one:>9,.0f} {one / anchors['single']:6.3f}", end="", flush=True)
             for form, count in FORMS:
