@@ -76,7 +76,7 @@ def sanitize(text: str, max_length: int) -> str:
         raise InvalidConfiguration(f"max_length is {max_length}; it must be 0 or more.")
     text = text[:max_length]
     if text.isascii():  # NFKC leaves ASCII as it is
-        return _in_charset(text)
+        return text if text.isprintable() else _in_charset(text)
     text = _LONG_RUN.sub(_thin_out, text)
     text = unicodedata.normalize("NFKC", text)
     return _in_charset(_UNKNOWN.sub("", text))[:max_length]

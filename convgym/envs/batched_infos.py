@@ -19,14 +19,10 @@ from convgym.engine.turn_words import acts_json, results_text
 from convgym.envs.batched_episodes import SPLIT_NAMES, BatchedEpisodes, Rows, task_ids
 from convgym.envs.conditions import Conditions
 from convgym.envs.late_infos import NOT_MADE, LateInfos
+from convgym.envs.step_info import KEYS
 from convgym.language.voice import RETRIEVAL, SOURCE, TEMPLATE
 from convgym.users.decisions import LOG_UNIT
 
-KEYS = (
-    "task_id", "split", "turn", "difficulty", "wording", "user_log_prob", "errors", "violations",
-    "milestones", "action_mask", "cost_characters", "success", "failure_reason", "oracle_length",
-    "user_acts", "tool_results", "reward_terms",
-)  # fmt: skip
 _LATE = {name: NOT_MADE for key in KEYS for name in (key, f"_{key}")}
 _ENDS = np.array(ENDS, dtype=object)
 _TEMPLATE = np.array(["", TEMPLATE], dtype=object)

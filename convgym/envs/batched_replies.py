@@ -45,6 +45,8 @@ class BatchedReplies:
         if len(self._quotes) + len(texts) > self._most:
             known.clear()
             self._quotes.clear()
+        free = len(self._quotes)
+        self.readings[free : free + len(texts)] = 0
         return np.array([self._place(text) for text in texts], dtype=np.int32)
 
     def _place(self, text: str) -> int:
@@ -52,7 +54,6 @@ class BatchedReplies:
         if text in self._places:
             return self._places[text]
         place = len(self._quotes)
-        self.readings[place] = 0
         self._quotes.append(self._batched.read(clean, self.readings[place]))
         self._lengths[place] = len(clean)
         if self.remembers:

@@ -30,7 +30,9 @@ _PLAIN: dict[str, Any] = {
     "failure_reason": "",
     "oracle_length": 0,
 }
-"""A step in which nothing of note happens: all keys, in their order."""
+"""A step in which nothing of note happens."""
+KEYS = tuple(_PLAIN)
+"""What every info has, in this order."""
 
 
 class StepInfo:

@@ -29,7 +29,7 @@ from convgym.domains.sales.batch_user import BUYER_FIELDS, begin_buyer
 from convgym.domains.sales.batch_verdict import grade
 from convgym.domains.sales.batch_view import episode_in_view
 from convgym.domains.sales.batch_words import SalesWords
-from convgym.domains.sales.desk import SalesDesk
+from convgym.domains.sales.desk import SalesDesk, reader
 from convgym.engine.batch import (
     EPISODE_FIELDS,
     GOING_ON,
@@ -107,9 +107,7 @@ class BatchedSales:
 
         Gives the sentences that answers to it may quote (`QUOTED`), in the order of their numbers.
         """
-        from convgym.domains.sales import understanding
-
-        return write_reading(understanding.understand(text, self._desk.reranker), into)
+        return write_reading(reader().understand(text, self._desk.reranker), into)
 
     def step_readings(
         self,

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from convgym.domains.sales import calls, cells, rules
@@ -68,6 +69,14 @@ _NEEDED = tuple(
 )
 """The cells of the needs, by their bit set."""
 _UNSAID = bytes(len(LAYOUT) - cells.FIRST_SAID)
+
+
+@cache
+def reader() -> Any:
+    """The module that reads replies; it is loaded when the first one comes."""
+    from convgym.domains.sales import understanding
+
+    return understanding
 
 
 class SalesDesk:
@@ -148,9 +157,7 @@ class SalesDesk:
 
     def understand(self, episode: Episode, text: str) -> AgentTurn:
         """The agent turn that a reply in free text stands for."""
-        from convgym.domains.sales import understanding
-
-        return understanding.understand(text, self.reranker)
+        return reader().understand(text, self.reranker)
 
     # -- what the engine asks for --------------------------------------------------------------
 
@@ -172,9 +179,7 @@ class SalesDesk:
     def hear(self, episode: Episode, said: Sequence[Any]) -> list[Heard]:
         """What each act of speech means to this buyer."""
         if not all([isinstance(act, Said) for act in said]):
-            from convgym.domains.sales import understanding
-
-            said = understanding.ground_speech(self.shop, episode, said)
+            said = reader().ground_speech(self.shop, episode, said)
         return [self._hearing.hear(episode, act) for act in said]
 
     def note_user(self, episode: Episode, turn: UserTurn) -> None:
@@ -236,9 +241,7 @@ class SalesDesk:
 
     def own_reranker(self) -> Any:
         """A reranker over the shop's own wordings."""
-        from convgym.domains.sales import understanding
-
-        return understanding.own_reranker()
+        return reader().own_reranker()
 
     def user_tagger(self) -> ActTagger:
         """What reads a buyer's words, of a person or a model, as acts."""

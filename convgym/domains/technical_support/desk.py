@@ -8,8 +8,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
+from convgym.desk.grounding import understand
 from convgym.desk.state import error_json
 from convgym.domains.technical_support import (
     calls,
@@ -54,6 +56,14 @@ from convgym.users.persona import TRAITS, Levels
 
 _UNSAID = bytes(len(LAYOUT) - cells.FIRST_SAID)
 _DEEDS = (U["did_it"], U["claim_it"])
+
+
+@cache
+def reader() -> Any:
+    """The module that reads replies; it is loaded when the first one comes."""
+    from convgym.domains.technical_support import understanding
+
+    return understanding
 
 
 class SupportDesk:
@@ -145,12 +155,9 @@ class SupportDesk:
 
     def understand(self, episode: Episode, text: str) -> AgentTurn:
         """The agent turn that a reply in free text stands for."""
-        from convgym.desk.grounding import understand
-        from convgym.domains.technical_support import understanding
-
+        read = reader()
         return understand(
-            understanding.shown_as_quotes(text),
-            lambda speech: understanding.read_speech(speech, self.reranker),
+            read.shown_as_quotes(text), lambda speech: read.read_speech(speech, self.reranker)
         )
 
     # -- what the engine asks for --------------------------------------------------------------
@@ -262,9 +269,7 @@ class SupportDesk:
 
     def own_reranker(self) -> Any:
         """A reranker over the desk's own wordings."""
-        from convgym.domains.technical_support import understanding
-
-        return understanding.own_reranker()
+        return reader().own_reranker()
 
     def user_tagger(self) -> ActTagger:
         """What reads a customer's words, of a person or a model, as acts."""
