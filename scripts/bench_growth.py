@@ -54,13 +54,13 @@ def recorded(environment: str, rows: int, steps: int, **keywords: Any) -> list[A
 
 
 def microseconds(environment: str, rows: int, seconds: float, **keywords: Any) -> float:
-    """CPU time of one row's step, resets counted."""
+    """CPU time of one row's step; what begins after an episode counts, the first reset does not."""
     script = recorded(environment, rows, 48, **keywords)
     envs: Any = gym.make_vec(environment, rows, **IN_NUMBERS, **keywords)
     count, spent, warm = 0, 0.0, False
     while not warm or spent < seconds:
-        start = time.process_time()
         envs.reset(seed=0)
+        start = time.process_time()
         for actions in script:
             envs.step(actions)
         if warm:
@@ -119,9 +119,10 @@ def of_turns(environment: str, seconds: float) -> None:
             environment, observation=observation, action=action, persona="patient_expert",
             max_turns=60,
         )  # fmt: skip
-        costs = np.zeros(LONG)
-        until = time.process_time() + seconds
-        while time.process_time() < until:
+        costs, until = np.zeros(LONG), 0.0
+        while not until or time.process_time() < until:
+            if costs.any() and not until:  # what is made once is made
+                costs[:], until = 0.0, time.process_time() + seconds
             for seed, acts, texts in long:
                 env.reset(seed=seed)
                 for step, sent in enumerate(acts if action == "act" else texts):
