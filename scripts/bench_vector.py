@@ -35,6 +35,8 @@ STEPS = 64
 MOST_RECORDED = 256
 """Rows recorded; more rows of a vector environment play them again."""
 SIZES = (1, 8, 64, 512, 4096)
+RUNS = 5
+"""Of random legal acts, whose rate varies most."""
 MEMORIES = ("", ", different", ", nothing known")
 MODES = tuple(
     f"{observation} x {action}"
@@ -122,11 +124,12 @@ def single_rate(environment: str, recorded: Any, seconds: float, **keywords: Any
     return count / spent
 
 
-def random_rate(environment: str, rows: int, seconds: float) -> float:
-    """Of the batched environment in acts drawn from the masks, outside the clock."""
+def random_rate(environment: str, rows: int, seconds: float) -> tuple[float, float]:
+    """Of the batched environment in acts drawn from the masks, outside the clock; steps an episode.
+    """
     envs = made(environment, "vector_entry_point", rows, observation="features", action="act")
     rng, (_, infos) = np.random.default_rng(0), envs.reset(seed=0)
-    count, spent, warm_up = 0, 0.0, 32
+    count, ended, spent, warm_up = 0, 0, 0.0, 32
     while spent < seconds:
         drawn = rng.random(infos["action_mask"].shape, dtype=np.float32) * infos["action_mask"]
         actions, start = drawn.argmax(axis=1), time.process_time()
@@ -135,9 +138,11 @@ def random_rate(environment: str, rows: int, seconds: float) -> float:
             warm_up -= 1
             continue
         spent += time.process_time() - start
-        count += rows - int((terminated | truncated).sum())
+        ended += int((terminated | truncated).sum())
+        count += rows
     envs.close()
-    return count / spent
+    # A row that has ended resets in the next step, which is not counted.
+    return (count - ended) / spent, (count - ended) / ended
 
 
 class Pole:
@@ -186,6 +191,22 @@ def made(environment: str, form: str, count: int, **keywords: Any) -> Any:
     return gym.make_vec(environment, count, vectorization_mode=form, **more, **keywords)
 
 
+def random_table(environment: str, seconds: float) -> None:
+    """Print medians of runs of random legal acts, each beside CartPole's own."""
+    rows, pole = max(SIZES), Pole()
+    rates, ratios, lengths = [], [], []
+    for _ in range(RUNS):
+        one, length = random_rate(environment, rows, seconds)
+        rates.append(one)
+        ratios.append(one / pole.many("vector_entry_point", rows, seconds, time.process_time))
+        lengths.append(length)
+    print(
+        f"  random legal acts, {rows:,} rows: {statistics.median(rates):,.0f} "
+        f"({statistics.median(ratios):.3f}, {min(ratios):.3f} to {max(ratios):.3f}, "
+        f"{RUNS} runs); {statistics.median(lengths):.1f} steps an episode"
+    )
+
+
 def table(environment: str, modes: list[str], seconds: float, anchors: dict[Any, float]) -> None:
     """Print rates and ratios of one environment."""
     recorded: dict[str, Recorded] = {}
@@ -214,9 +235,7 @@ def table(environment: str, modes: list[str], seconds: float, anchors: dict[Any,
                 print(f"{many:>11,.0f} {many / anchors[form, count]:6.3f}", end="", flush=True)
             print()
         if mode == MODES[0]:
-            many = random_rate(environment, max(SIZES), seconds)
-            anchor = anchors["vector_entry_point", max(SIZES)]
-            print(f"  random legal acts, {max(SIZES):,} rows: {many:,.0f} ({many / anchor:.3f})")
+            random_table(environment, seconds)
     remember_texts()
 
 

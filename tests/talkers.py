@@ -96,3 +96,17 @@ class Talker:
     def filled(self, env: Any, text: str) -> str:
         """A text with values in its braces: of this conversation mostly, and at times not quite."""
         return re.sub(r"\{(\w+)\}", lambda found: self.value(env, found[1].lower()), text)
+
+
+class Listener:
+    """Notes what the plain desk makes of a reply's claims, with `ground_speech` of a module."""
+
+    def __init__(self, monkeypatch: Any, module: Any) -> None:
+        self.said: Any = None
+        plain = module.ground_speech
+
+        def ground_speech(*args: Any) -> Any:
+            self.said = plain(*args)
+            return self.said
+
+        monkeypatch.setattr(module, "ground_speech", ground_speech)

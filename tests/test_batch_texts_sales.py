@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from sales_worded import EVERY_PRODUCT
-from talkers import Talker, pick, singles, written
+from talkers import Listener, Talker, pick, singles, written
 from twins import engine_of, results_in, rows_of
 
 from convgym.domains.sales import cells, understanding
@@ -281,18 +281,8 @@ def told_apart(said):
     return [(*one[:3], value(one[3]), one[4]) for one in said]
 
 
-class Listener:
-    """Notes what the plain desk makes of a reply's claims."""
-
-    def __init__(self, monkeypatch):
-        self.said = None
-        plain = understanding.ground_speech
-
-        def ground_speech(*args):
-            self.said = plain(*args)
-            return self.said
-
-        monkeypatch.setattr(understanding, "ground_speech", ground_speech)
+class SalesListener(Listener):
+    """Holds a row's acts of speech against what the plain desk made of the same reply."""
 
     def assert_said(self, row, reply):
         """The row says the same, if the plain desk was asked; (kind, claim) of all that is said."""
@@ -308,7 +298,7 @@ def play(monkeypatch, episodes, seed, right=0.4, alike=False, **keywords):
     Returns how many steps there were, and (kind, claim) of all that was said in them.
     """
     envs, writer = singles(SALES, episodes, seed, **keywords), Writer(seed, right)
-    listener, engine = Listener(monkeypatch), engine_of(envs[0])
+    listener, engine = SalesListener(monkeypatch, understanding), engine_of(envs[0])
     records, belief, tasks = rows_of(engine, envs)
     engine.open_rows(np.arange(episodes, dtype=np.int32), records, belief, tasks)
     readings = np.zeros(episodes, engine.reading)
@@ -341,7 +331,7 @@ def try_out(monkeypatch, seed, tries, **keywords):
     Returns how many were tried, and (kind, claim) of all that was said in them.
     """
     (env,), writer = singles(SALES, 1, seed, **keywords), Writer(seed)
-    listener, engine = Listener(monkeypatch), engine_of(env)
+    listener, engine = SalesListener(monkeypatch, understanding), engine_of(env)
     records, belief, tasks = (np.repeat(some, 1 + tries, axis=0) for some in rows_of(engine, [env]))
     every, steps, heard = np.arange(1 + tries, dtype=np.int32), 0, set()
     engine.open_rows(every, records, belief, tasks)

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from talkers import Talker, pick, singles, written
+from talkers import Listener, Talker, pick, singles, written
 from twins import engine_of, results_in, rows_of
 
 from convgym.desk.grounding import MOST_ACTS
@@ -290,20 +290,6 @@ def assert_same(engine, env, row, belief, task, quoted):
     assert bool(row["success"]) == bool(grade.success)
 
 
-class Listener:
-    """Notes what the plain desk makes of a reply's claims."""
-
-    def __init__(self, monkeypatch):
-        self.said = None
-        plain = grounding.ground_speech
-
-        def ground_speech(*args):
-            self.said = plain(*args)
-            return self.said
-
-        monkeypatch.setattr(grounding, "ground_speech", ground_speech)
-
-
 def play(monkeypatch, episodes, seed, right=0.4, in_words=True, **keywords):
     """Give both the same turns, and compare after each; not `in_words` they are made of claims.
 
@@ -311,7 +297,7 @@ def play(monkeypatch, episodes, seed, right=0.4, in_words=True, **keywords):
     of what tools answered.
     """
     envs, writer = singles(SUPPORT, episodes, seed, **keywords), Writer(seed, right)
-    engine, listener = engine_of(envs[0]), Listener(monkeypatch)
+    engine, listener = engine_of(envs[0]), Listener(monkeypatch, grounding)
     assert engine.reads
     rows, belief, tasks = rows_of(engine, envs)
     engine.open_rows(np.arange(episodes, dtype=np.int32), rows, belief, tasks)
