@@ -73,7 +73,8 @@ def ground_call(T: Any, e: Any, t: Any, b: Cells, r: Any, at: int) -> None:
     tool, argument = np.int64(r.calls[at, TOOL]), np.int64(r.calls[at, ARGUMENT])
     pointer, detail = _NONE, np.int64(r.calls[at, DETAIL])
     if tool == VERIFY:
-        detail = secret(T, e, t, detail)
+        stated = np.int64(e.stated[SECRET])
+        detail = secret(T.secrets, e.account, t.account, stated, detail)
     elif tool == GET:
         pointer = pointer_of(T, e, b, argument, r.calls[at, NAMED])
     elif tool == WRITE:
@@ -88,14 +89,17 @@ def ground_call(T: Any, e: Any, t: Any, b: Cells, r: Any, at: int) -> None:
 
 
 @kernel
-def secret(T: Any, e: Any, t: Any, tried: int) -> int:
-    """RIGHT, STATED_WRONG or UNSTATED, as the tools count them."""
+def secret(secrets: Any, account: int, customer: int, stated: int, tried: int) -> int:
+    """RIGHT, STATED_WRONG or UNSTATED, as the tools count them.
+
+    `secrets` are the right one of each account and the one misremembered; `account` is open,
+    `customer` the one of who speaks, who has said variant `stated` of it, 0 for none.
+    """
     if tried < 0:
         return UNSTATED
-    if e.account >= 0 and T.secrets[e.account, 0] == tried:
+    if account >= 0 and secrets[account, 0] == tried:
         return RIGHT
-    stated = e.stated[SECRET]
-    if stated > 0 and T.secrets[t.account, stated - 1] == tried:
+    if stated > 0 and secrets[customer, stated - 1] == tried:
         return STATED_WRONG
     return UNSTATED
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from convgym.desk.batch_grounding import secret
 from convgym.desk.grounding import MOST_ACTS
-from convgym.desk.tools import RIGHT, STATED_WRONG, UNSTATED
 from convgym.domains.technical_support.batch_records import technician_due
 from convgym.domains.technical_support.batch_tables import FACT, SEEN_DEVICE
 from convgym.domains.technical_support.batch_tools import ends
@@ -84,20 +84,8 @@ def ground_call(T: Any, e: Any, b: Cells, task: Any, r: Any, at: int) -> None:
     call[0], call[1] = r.calls[at, TOOL], r.calls[at, ARGUMENT]
     call[2], call[3] = pointer_of(e, b, r.calls[at, NAMED]), r.calls[at, DETAIL]
     if call[0] == VERIFY_PIN:
-        call[3] = secret(T, e, task, r.calls[at, DETAIL])
-
-
-@kernel
-def secret(T: Any, e: Any, task: Any, tried: int) -> int:
-    """RIGHT, STATED_WRONG or UNSTATED, as the tools count them."""
-    if tried < 0:
-        return UNSTATED
-    if e.account >= 0 and T.pins[e.account, 0] == tried:
-        return RIGHT
-    stated = e.stated[PIN]
-    if stated > 0 and T.pins[task.customer, stated - 1] == tried:
-        return STATED_WRONG
-    return UNSTATED
+        stated, tried = np.int64(e.stated[PIN]), r.calls[at, DETAIL]
+        call[3] = secret(T.pins, e.account, task.customer, stated, tried)
 
 
 @kernel
