@@ -30,7 +30,7 @@ from convgym.language.figures import sums_written_out, written_out
 from convgym.language.lines import Line, goes_on, is_choice, takes_back
 from convgym.language.own_words import labels_itself, own_words
 from convgym.language.spans import Hit, Spans, Tag
-from convgym.language.understanding import MOST_TOKENS, Lexicon, Sentence, split
+from convgym.language.understanding import MOST_TOKENS, Lexicon, Part, Sentence, split
 
 __all__ = ["MOST_TOKENS", "WEIGHTY", "Claim", "SpeechReader"]
 
@@ -53,6 +53,8 @@ MOST_VALUES = 6
 """Facts of one reply; who tells more says every value."""
 
 
+Spoken = tuple[Part, bool]
+"""A sentence, and whether it belongs to a dialogue that is made up."""
 Looked = tuple[dict[str, list[int]], dict[str, list[Hit]]]
 """The places of each concept and the hits of each kind in a sentence."""
 _NO_HITS: list[Hit] = []
@@ -129,38 +131,47 @@ class SpeechReader:
 
     def mentions(self, text: str, names: Sequence[str] = ()) -> tuple[str, ...]:
         """The objects that a text names, in order, each once."""
-        lines = self._lines(text[:MOST_CHARACTERS], tuple(names))
+        called, known = tuple(names), dict[str, str]()
+        sentences = self._sentences(text[:MOST_CHARACTERS], called, known)
+        lines = self._lines(sentences, called, known)
         return tuple(dict.fromkeys(hit.value for line in lines for hit in line.named))
 
     # -- words and phrases -------------------------------------------------------------------------
 
-    def _lines(self, text: str, names: tuple[str, ...]) -> list[Line]:
-        """The sentences of a text with all that stands in them."""
-        named = _compiled(names) if names else None
-        lines: list[Line] = []
-        known: dict[str, str] = {}
+    def _sentences(self, text: str, names: tuple[str, ...], known: dict[str, str]) -> list[Spoken]:
+        """The sentences of a text; `known` takes up the ids in it, by the words they become."""
         if self.cues.ids:
             text = self._ids.sub(lambda m: _kept(m[0], known), text)
+        sentences: list[Spoken] = []
         budget = MOST_TOKENS
-        for part, staged in own_words(text, names):
-            for tokens, question, leads, joined in split(written_out(sums_written_out(part))):
-                budget -= len(tokens)
+        for own, staged in own_words(text, names):
+            for part in split(written_out(sums_written_out(own))):
+                budget -= len(part.tokens)
                 if budget < 0:
-                    return lines
-                places, hits = self._look(tokens)
-                objects = hits.pop("object", _NO_HITS)
-                if named is not None:
-                    objects = named.find(tokens).get("object", _NO_HITS) + objects
-                if known or not self._handles.isdisjoint(tokens):
-                    objects = [*objects, *self._pointed(tokens, known)]
-                    objects.sort(key=lambda hit: hit.start)
-                sentence = Sentence(tokens, places, question, leads, joined)
-                lines.append(Line(sentence, hits, objects, staged))
+                    return sentences
+                sentences.append((part, staged))
+        return sentences
+
+    def _lines(
+        self, sentences: Iterable[Spoken], names: tuple[str, ...], known: Mapping[str, str]
+    ) -> list[Line]:
+        """Sentences with all that stands in them."""
+        named = _compiled(names) if names else None
+        lines: list[Line] = []
         before: Line | None = None
-        for line in lines:
+        for (tokens, question, leads, joined), staged in sentences:
+            places, hits = self._look(tokens)
+            objects = hits.pop("object", _NO_HITS)
+            if named is not None:
+                objects = named.find(tokens).get("object", _NO_HITS) + objects
+            if known or not self._handles.isdisjoint(tokens):
+                objects = [*objects, *self._pointed(tokens, known)]
+                objects.sort(key=lambda hit: hit.start)
+            line = Line(Sentence(tokens, places, question, leads, joined), hits, objects, staged)
             if before is not None:
                 line.obj = before.named[-1].value if before.named else before.obj
                 line.carried = goes_on(line, before)
+            lines.append(line)
             before = line
         return lines
 
@@ -179,7 +190,8 @@ class SpeechReader:
                 found.append(Hit(Tag("object", "", known[token]), place, place + 1))
             elif token in self._handles and tokens[place + 1 : place + 2]:
                 number = tokens[place + 1]
-                if number.isdecimal() and len(number) < 4:
+                is_sum = tokens[place + 2 : place + 3] == ["dollars"]  # "the product, $300 each"
+                if number.isdecimal() and len(number) < 4 and not is_sum:
                     named = Tag("object", "", f"{token}:{int(number)}")
                     found.append(Hit(named, place, place + 2))
         return found
@@ -187,10 +199,14 @@ class SpeechReader:
     # -- meaning -----------------------------------------------------------------------------------
 
     def _read(self, text: str, names: tuple[str, ...]) -> tuple[Claim, ...]:
-        text = text[:MOST_CHARACTERS]
-        lines = self._lines(text, names)
+        text, known = text[:MOST_CHARACTERS], dict[str, str]()
+        sentences = self._sentences(text, names, known)
+        return self._meaning(self._lines(sentences, names, known), labels_itself(text))
+
+    def _meaning(self, lines: list[Line], retracted: bool) -> tuple[Claim, ...]:
+        """The claims of some sentences; `retracted`: none of them counts that carries weight."""
         claims: list[Claim] = []
-        retracted, made_up, trade = labels_itself(text), False, False
+        made_up = trade = False
         for place, line in enumerate(lines):
             before = lines[max(0, place - AROUND) : place]
             claims += self._of_line(line, before, lines[place + 1 : place + 1 + AROUND])

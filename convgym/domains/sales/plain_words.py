@@ -3,7 +3,7 @@
     "I think it's well worth it"     no guess               "it's well worth it"
     "my authority ends here"         nobody else's          "our authority ends here"
     "If I were you, I'd take …"      no condition           "I'd take …"
-    "the Aster has a touch screen"   whole names, one word  "the Qaster Qslim has a qf0"
+    "the Aster has a touch screen"   whole names, one word  "the Qnaax Qmaax has a qf0"
 
 What a newcomer would get wrong: nothing here changes what is said. Each pattern turns an idiom of
 sellers into the plain words for it, where the common grammar would take it for something else.
@@ -163,11 +163,14 @@ _SECONDS = "|".join(dict.fromkeys(name.split()[1] for name in PRODUCTS))
 assert all(len(name.split()) == 2 for name in PRODUCTS)
 
 
-def _in_own_words(name: str) -> str:
-    return " ".join(f"Q{word.lower()}" for word in name.replace("-", " ").split())
+def _own_words(number: int) -> str:
+    """Two words of one form, so that nothing hangs on how a product is called."""
+    letters = "".join(chr(ord("a") + part) for part in divmod(number, 26))
+    return f"Qn{letters}x Qm{letters}x"
 
 
-NAMED = {_in_own_words(name): name for name in PRODUCTS}
+_OWN = {name.lower(): _own_words(number) for number, name in enumerate(PRODUCTS)}
+NAMED = {_OWN[name.lower()]: name for name in PRODUCTS}
 """Names of products by the words that stand for them: who reads of the Granite Book or the Kestrel
 Max is neither to book anything nor told a maximum."""
 
@@ -189,7 +192,7 @@ def _name(full: str) -> _Name:
     short = re.compile(rf"{begun}(?<=\b[Tt]{begun})(?! (?:{_SECONDS})\b)(?![\w-])")
     words = full.replace(" ", "[ -]+")
     called = re.compile(rf"(?<![\w-])({words})(?:['’]?s)?(?![\w-])", re.IGNORECASE)
-    return _Name(first, short, called, _in_own_words(full), f"he {full}")
+    return _Name(first, short, called, _OWN[full.lower()], f"he {full}")
 
 
 _NAMES = {full.split()[0].lower(): _name(full) for full in PRODUCTS}
@@ -227,4 +230,4 @@ def _with_name(text: str, name: _Name) -> str:
 
 
 def _own_words_of(called: re.Match[str]) -> str:
-    return _in_own_words(called[1])
+    return _OWN.get(" ".join(called[1].lower().replace("-", " ").split()), called[1])

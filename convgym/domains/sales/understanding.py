@@ -13,9 +13,10 @@ with product and figures as they are named; it is held against the shop when it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, lru_cache
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, Protocol
 
 from convgym.domains.sales.assertions import (
@@ -30,17 +31,29 @@ from convgym.domains.sales.assertions import (
     says,
     terms_named,
 )
+from convgym.domains.sales.delexicalisation import delexicalised, lexicalised, sentences_of
 from convgym.domains.sales.descriptions import PACKAGE
 from convgym.domains.sales.grounding import ground_speech
 from convgym.domains.sales.plain_words import NAMED, PRODUCTS, plain
 from convgym.domains.sales.prices import QUOTE, prices_told
 from convgym.engine import acts
 from convgym.engine.acts import AgentTurn, Said
+from convgym.language import speech
+from convgym.language.cues import Cues
 from convgym.language.lines import Line, is_conditional, is_denied
+from convgym.language.own_words import labels_itself
 from convgym.language.phrases import packaged, packaged_banks
 from convgym.language.reranker import NearestLabel
 from convgym.language.spans import Tag
-from convgym.language.speech import ACT, ACT_AND_SLOT, Claim, SpeechReader, naming
+from convgym.language.speech import (
+    ACT,
+    ACT_AND_SLOT,
+    MOST_CHARACTERS,
+    Claim,
+    SpeechReader,
+    Spoken,
+    naming,
+)
 from convgym.language.tool_calls import parse_reply
 
 __all__ = ["HARMLESS", "ground_speech", "own_reranker", "read_speech", "understand"]
@@ -55,6 +68,8 @@ MOST_ACTS = 16
 MOST_PRICES = 3
 """Different prices that one reply may name for one product; who names more says every value."""
 MOST_ANSWERS = 3
+ALIKE_CACHED = 8192
+"""Replies remembered without their products, features and figures."""
 _PASTIME = ("greet", "apologise", "wait", "chat", "promise", "explain", "jargon")
 
 
@@ -118,12 +133,35 @@ def own_reranker() -> NearestLabel:
 class SalesReader(SpeechReader):
     """The reader of declared cues, with this shop's features and prices."""
 
+    def __init__(self, cues: Cues | str | Path | Mapping[str, Any]) -> None:
+        """As `SpeechReader`; its products need not be handed over as names."""
+        super().__init__(cues)
+        self._alike: Callable[[str, bool], tuple[Claim, ...]] = lru_cache(ALIKE_CACHED)(
+            self._read_alike
+        )
+
+    def __reduce__(self) -> tuple[type[SpeechReader], tuple[Cues]]:
+        return (SalesReader, (self.cues,))
+
     def _entries(self) -> Iterable[tuple[Tag, str]]:
         named = ((tag._replace(value=NAMED[tag.value]), words) for tag, words in naming(NAMED))
         return (*super()._entries(), *named)
 
-    def _lines(self, text: str, names: tuple[str, ...]) -> list[Line]:
-        return super()._lines(plain(text), ())  # its own names are among the phrases
+    def _sentences(self, text: str, names: tuple[str, ...], known: dict[str, str]) -> list[Spoken]:
+        return super()._sentences(plain(text), (), known)
+
+    def _read(self, text: str, names: tuple[str, ...]) -> tuple[Claim, ...]:
+        text = text[:MOST_CHARACTERS]
+        sentences, labelled = self._sentences(text, (), {}), labels_itself(text)
+        aside = delexicalised(sentences) if speech.LONGEST_CACHED >= 0 else None
+        if aside is None:
+            return self._meaning(self._lines(sentences, (), {}), labelled)
+        words, values = aside
+        return lexicalised(self._alike(words, labelled), values)
+
+    def _read_alike(self, words: str, labelled: bool) -> tuple[Claim, ...]:
+        """The claims of sentences in stand-ins."""
+        return self._meaning(self._lines(sentences_of(words), (), {}), labelled)
 
     def _of_line(self, line: Line, before: list[Line], after: list[Line]) -> list[Claim]:
         claims = super()._of_line(line, before, after)
