@@ -141,6 +141,6 @@ class Engine:
                 episode.end = "error_budget_spent"
             elif episode.turn >= self.max_turns:
                 episode.end, episode.truncated = "turn_cap", True
-        belief = episode.belief
-        belief[1] = min(episode.turn, 255)
-        belief[2] = min(episode.errors, 255)
+        belief, turn, errors = episode.belief, episode.turn, episode.errors
+        belief[1] = turn if turn < 255 else 255
+        belief[2] = errors if errors < 255 else 255

@@ -12,6 +12,7 @@ probability is compiled to a threshold once (`threshold`), and a draw is compare
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 
 import numpy as np
@@ -24,7 +25,7 @@ _TURN = 0x8CB92BA72F3D8DD7
 _INDEX = 0xC2B2AE3D27D4EB4F
 _MIX1 = 0xBF58476D1CE4E5B9
 _MIX2 = 0x94D049BB133111EB
-_S30, _S27, _S31, _HALF, _M1, _M2 = (np.uint64(n) for n in (30, 27, 31, 32, _MIX1, _MIX2))
+_S30, _S27, _S31, _M1, _M2 = (np.uint64(n) for n in (30, 27, 31, _MIX1, _MIX2))
 
 # The increments are odd and far from small multiples of each other: no neighbouring keys,
 # turns or indices share a draw (tested). The streams: a number is never reused for another
@@ -67,15 +68,25 @@ def draw(key: int, stream: int, turn: int, index: int) -> int:
 
 
 def draws(key: int, stream: int, turn: int, count: int) -> list[int]:
-    """`draw` of every index below `count`; as quick as eight of them one by one."""
-    start = np.uint64((key + stream * _STREAM + turn * _TURN) & MASK)
-    drawn: list[int] = (mix_batch(start + _steps(count)) >> _HALF).tolist()
-    return drawn
+    """`draw` of every index below `count`; as quick as six of them one by one.
+
+    They are mixed side by side, in lanes of 128 bits of one number, that products do not leave.
+    """
+    ones, steps, lanes = _lanes(count)
+    x = ((key + stream * _STREAM + turn * _TURN & MASK) * ones + steps) & lanes
+    x = (x ^ (x >> 30 & lanes)) * _MIX1 & lanes
+    x = (x ^ (x >> 27 & lanes)) * _MIX2 & lanes
+    x ^= x >> 31 & lanes
+    halves: list[int] = memoryview(x.to_bytes(16 * count, sys.byteorder)).cast("I").tolist()
+    return halves[1::4] if sys.byteorder == "little" else halves[-2::-4]
 
 
 @cache
-def _steps(count: int) -> NDArray[np.uint64]:
-    return np.arange(count, dtype=np.uint64) * np.uint64(_INDEX)
+def _lanes(count: int) -> tuple[int, int, int]:
+    """In each lane 1, its step from the first one, and all bits of a key."""
+    ones = sum(1 << 128 * lane for lane in range(count))
+    steps = sum((lane * _INDEX & MASK) << 128 * lane for lane in range(count))
+    return ones, steps, MASK * ones
 
 
 def below(drawn: int, count: int) -> int:

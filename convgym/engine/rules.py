@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -50,6 +50,18 @@ class Condition:
         return _OPERATORS[self.op](facts[self.field], operand)
 
 
+Test = tuple[Callable[[Any, Any], Any], str, "int | str", bool]
+"""A condition taken apart: how to compare, the fact, with what, and whether that is the name of a
+parameter."""
+
+
+def _tests(conditions: tuple[Condition, ...]) -> tuple[Test, ...]:
+    return tuple(
+        (_OPERATORS[one.op], one.field, one.operand, isinstance(one.operand, str))
+        for one in conditions
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What the policy says of one request."""
@@ -83,6 +95,12 @@ class Rule:
     """What has to be said where this rule refuses; empty is the rule's own code."""
     held_out: bool = False
     """It stands in no policy but those of the split `test_policy`."""
+    when_tests: tuple[Test, ...] = field(init=False, repr=False, compare=False)
+    requires_tests: tuple[Test, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "when_tests", _tests(self.when))
+        object.__setattr__(self, "requires_tests", _tests(self.requires))
 
     @property
     def decides(self) -> bool:
@@ -105,12 +123,11 @@ def _all(
 
 
 def _each(
-    conditions: tuple[Condition, ...], facts: Mapping[str, int], parameters: Mapping[str, int]
+    tests: tuple[Test, ...], facts: Mapping[str, int], parameters: Mapping[str, int]
 ) -> bool:
     """`_all` of plain numbers, as far as the first that does not hold."""
-    for one in conditions:  # `holds`, written out: nothing is asked more often
-        operand = parameters[one.operand] if isinstance(one.operand, str) else one.operand
-        if not _OPERATORS[one.op](facts[one.field], operand):
+    for compares, fact, operand, named in tests:
+        if not compares(facts[fact], parameters[operand] if named else operand):  # type: ignore[index]
             return False
     return True
 
@@ -162,7 +179,7 @@ class RuleSet:
     ) -> Decision:
         """The first decision rule of `workflow` whose conditions all hold; else allow."""
         for rule in self.deciding(workflow):
-            if _each(rule.when, facts, parameters):
+            if _each(rule.when_tests, facts, parameters):
                 return rule.decision
         return Decision(ALLOW)
 
@@ -182,7 +199,7 @@ class RuleSet:
     def term(self, name: str, facts: Mapping[str, int], parameters: Mapping[str, int]) -> int:
         """The value of a term (a fee, a channel) for these facts."""
         for rule in self.of_term(name):
-            if _each(rule.when, facts, parameters):
+            if _each(rule.when_tests, facts, parameters):
                 return parameters[rule.value] if isinstance(rule.value, str) else rule.value
         raise KeyError(f"no rule gives the term {name!r} for {dict(facts)}")
 
@@ -207,7 +224,8 @@ class RuleSet:
         return [
             rule.code
             for rule in self._obliging.get(event, ())
-            if _each(rule.when, facts, parameters) and not _each(rule.requires, facts, parameters)
+            if _each(rule.when_tests, facts, parameters)
+            and not _each(rule.requires_tests, facts, parameters)
         ]
 
     def fires(

@@ -371,7 +371,7 @@ class ConversationEnv(gym.Env[Any, Any]):
             if self._observation == "transcript":
                 self._transcript.add(AGENT, self._domain.agent_text(episode, number))
             else:
-                self._transcript.add(ACT, str(number))
+                self._transcript.lines.append((ACT, str(number)))
             return self._domain.turn(episode, number), 0
         text = sanitize(action, ACTION_LENGTH)
         self._transcript.add(AGENT, text)
@@ -379,7 +379,7 @@ class ConversationEnv(gym.Env[Any, Any]):
 
     def _ask_for_words(self) -> WriteRequest | None:
         """What the writer has to word of this step, if this turn is its to word."""
-        if not self._words.has_writer or self._observation == "features":
+        if self._observation == "features" or not self._words.has_writer:
             return None
         episode = self._episode
         assert episode is not None
@@ -411,7 +411,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         else:
             self._wording = self._words.source(index)
             if self._observation == "features":
-                self._transcript.add(UNWORDED, str(index))
+                self._transcript.lines.append((UNWORDED, str(index)))
                 return
             text = self._in_words(index)
         self._transcript.add(CUSTOMER, text)

@@ -66,9 +66,13 @@ class StepInfo:
             return self._domain.acts_json(episode, turn)
 
         info = LateInfos(self._plain, make)
-        info["turn"], info["errors"] = episode.turn, episode.errors
-        info["tool_results"] = "\n".join(episode.tool_results)
-        info["cost_characters"] = characters
+        info["turn"] = episode.turn
+        if episode.errors:
+            info["errors"] = episode.errors
+        if episode.tool_results:
+            info["tool_results"] = "\n".join(episode.tool_results)
+        if characters:
+            info["cost_characters"] = characters
         if turn is not None:
             info["wording"], info["user_acts"] = wording, NOT_MADE
             info["user_log_prob"] = turn.log_prob

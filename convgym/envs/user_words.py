@@ -66,18 +66,25 @@ class UserWords:
         self.has_writer = realism > 50
         """Whether some turns are a writer's."""
         self.diversity, self._writer, self._tagger = diversity, writer, tagger
-        self._key, self._style = 0, Style()
+        self._key, self._levels = 0, Persona().levels
+        self._its_style: Style | None = None
         self._persona: Persona | Levels = Persona()
 
     def begin(
         self, persona: Persona | Levels, levels: Levels, style: Style | None, key: int
     ) -> None:
         """A new episode; without a style the persona writes as it does."""
-        self._key, self._persona = key, persona
-        if style is None:
-            self._style = own_style(levels, self.diversity)
-        else:
-            self._style = replace(style, diversity=min(style.diversity, self.diversity))
+        self._key, self._persona, self._levels = key, persona, levels
+        if style is not None:
+            style = replace(style, diversity=min(style.diversity, self.diversity))
+        self._its_style = style
+
+    @property
+    def _style(self) -> Style:
+        """How this episode's user writes; made only where somebody reads it."""
+        if self._its_style is None:
+            self._its_style = own_style(self._levels, self.diversity)
+        return self._its_style
 
     def say(self, index: int, spoken: Sequence[Spoken]) -> str:
         """The `index`-th turn, without a writer."""

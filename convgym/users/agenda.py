@@ -20,7 +20,9 @@ What its words are about is the domain's: it hands over act numbers and ladders.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 from convgym.engine import acts
 from convgym.engine.acts import Heard, UserTurn
@@ -67,6 +69,10 @@ def _is_idle(state: UserState, act: Heard) -> bool:
 def _be_content(state: UserState) -> None:
     """Nothing is owed any more."""
     state.satisfied, state.waiting, state.promised = True, False, False
+
+
+_turn_of: Callable[[tuple[Any, ...]], UserTurn] = partial(tuple.__new__, UserTurn)
+"""A turn of all its fields, made in half the time of `UserTurn(…)`."""
 
 
 class AgendaUser:
@@ -487,7 +493,7 @@ class AgendaUser:
         log_prob = state.log_prob * decisions.LOG_UNIT
         said = tuple(dict.fromkeys(out) if len(out) > 1 else out)
         made = tuple(state.decisions)
-        turn = UserTurn(said, log_prob, state.closing, made, "", "", state.about)
+        turn = _turn_of((said, log_prob, state.closing, made, "", "", state.about))
         state.turn += 1
         state.about = state.at
         state.log_prob = state.answered = 0

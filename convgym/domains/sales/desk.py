@@ -79,6 +79,16 @@ def reader() -> Any:
     return understanding
 
 
+_POLICY = slice(cells.POLICY[0], cells.POLICY[-1] + 1)
+assert tuple(range(_POLICY.start, _POLICY.stop)) == cells.POLICY
+
+
+@cache
+def _policy_cells(switches: int) -> bytes:
+    """Which rules are in force, in the order of `SWITCHES`."""
+    return bytes(switches >> place & 1 for place in range(len(cells.POLICY)))
+
+
 class SalesDesk:
     """Tools, hearing and grading of the sales domain; holds no episode's state."""
 
@@ -135,8 +145,7 @@ class SalesDesk:
         episode.desk = DeskState(rules.parameter_dict(task.parameters))
         episode.user = BuyerState(persona, task)
         episode.belief[cells.ALWAYS] = 1
-        for place, cell in enumerate(cells.POLICY):  # in the order of `SWITCHES`
-            episode.belief[cell] = task.switches >> place & 1
+        episode.belief[_POLICY] = _policy_cells(task.switches)
 
     def policy_document(self, task: Task) -> str:
         """The policy of this episode in words."""
@@ -178,7 +187,8 @@ class SalesDesk:
 
     def hear(self, episode: Episode, said: Sequence[Any]) -> list[Heard]:
         """What each act of speech means to this buyer."""
-        if not all([isinstance(act, Said) for act in said]):
+        one = len(said) == 1 and isinstance(said[0], Said)
+        if not (one or all([isinstance(act, Said) for act in said])):
             said = reader().ground_speech(self.shop, episode, said)
         return [self._hearing.hear(episode, act) for act in said]
 

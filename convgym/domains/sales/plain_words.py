@@ -15,11 +15,10 @@ import re
 from typing import NamedTuple
 
 from convgym.domains.sales.descriptions import marked, may_name_features
-from convgym.domains.sales.world import NAMES
+from convgym.domains.sales.world import EVERY_NAME
 from convgym.language.rewriting import Rewriting, words_in
 
-PRODUCTS = tuple(name for names in NAMES for name in names)
-"""Names of all products."""
+PRODUCTS = EVERY_NAME
 
 _THING = r"(?:laptop|phone|camera|chair|machine|product|model)"
 _OTHERS = (

@@ -65,8 +65,10 @@ class DeskState:
         "rests_on",
         "rival",
         "searched",
+        "shelf",
         "transferred",
         "view",
+        "wish",
     )
 
     def __init__(self, parameters: rules.Parameters) -> None:
@@ -91,6 +93,8 @@ class DeskState:
         self.addon = 0  # 1 the buyer takes it, 2 it does not
         self.booked = -1
         self.rests_on: tuple[Any, ...] = ()  # what the cells of the products in view rest on
+        self.wish = (0, 0, 0)  # needs, pieces and leeway as far as they have been said
+        self.shelf: dict[int, bytes] = {}  # what cells of products hold for this wish
         self.decided_right = False
         self.transferred = False
 
@@ -159,9 +163,20 @@ def refresh(shop: World, episode: Episode) -> None:
     """Compute the cells of the products in view anew, where what they rest on has changed."""
     belief, desk = episode.belief, episode.desk
     searched, heard = belief[cells.SEARCHED], belief[cells.HEARD_QUANTITY]
+    if desk.view or desk.rests_on:
+        _refresh_places(shop, episode)
+    belief[cells.SEARCH_OLD] = searched and desk.searched != desk.needs
+    belief[cells.NONE_FOUND] = searched and desk.searched >= 0 and not desk.view
+    belief[cells.BULK] = heard and episode.task.quantity > desk.parameters["bulk_above"]
+    belief[cells.PRICE_OBJECTED] = desk.objected
+    belief[cells.PENDING_FEATURE] = desk.feature >= 0
+
+
+def _refresh_places(shop: World, episode: Episode) -> None:
+    belief, desk = episode.belief, episode.desk
     rests_on = (
         desk.view,
-        heard,
+        belief[cells.HEARD_QUANTITY],
         belief[cells.HEARD_BUDGET],
         desk.needs,
         desk.read,
@@ -174,52 +189,56 @@ def refresh(shop: World, episode: Episode) -> None:
     if desk.rests_on != rests_on:
         desk.rests_on = rests_on
         belief[cells.PLACES] = _in_view(shop, episode).ljust(_ALL_PLACES, b"\0")
-    belief[cells.SEARCH_OLD] = searched and desk.searched != desk.needs
-    belief[cells.NONE_FOUND] = searched and desk.searched >= 0 and not desk.view
-    belief[cells.BULK] = heard and episode.task.quantity > desk.parameters["bulk_above"]
-    belief[cells.PRICE_OBJECTED] = desk.objected
-    belief[cells.PENDING_FEATURE] = desk.feature >= 0
 
 
 _ALL_PLACES = cells.PLACES.stop - cells.PLACES.start
-_UNREAD = (0,) * 5
-_UNQUOTED = (0,) * 6
+_LIKED = tuple(bytes((bits & 1, bits >> 1 & 1, bits >> 2)) for bits in range(8))
+_UNQUOTED = bytes(6)
+_UNTOUCHED = _LIKED[0] + _UNQUOTED
 
 
 def _in_view(shop: World, episode: Episode) -> bytes:
     """The cells of the products in view, one product after the other, as in `cells.IN_VIEW`."""
-    desk, task = episode.desk, episode.task
-    quantity, over, found = pieces(episode), leeway(episode), b""
+    desk, found = episode.desk, b""
+    wish = (desk.needs, pieces(episode), leeway(episode))
+    if desk.wish != wish:
+        desk.wish, desk.shelf = wish, {}
+    shelf, quotes = desk.shelf, desk.quotes
+    spoken_of = desk.recommended | desk.rejected | desk.liked
     for product in desk.view:
-        price, read = shop.price[task.week][product], desk.read >> product & 1
-        fits, in_stock, clearance, last, large = _UNREAD
-        if read:
-            stock = shop.stock[task.week][product]
-            limit = desk.parameters["large_above"] or rules.NEVER
-            fits = desk.needs > 0 and not lacking(shop, episode, product, desk.needs)
-            in_stock, last = stock >= quantity, stock == quantity
-            clearance, large = shop.clearance[task.week][product], price * quantity > limit
-        offered = _UNQUOTED
-        quote: Quote | None = desk.quotes.get(product)
-        if quote is not None:
-            at_floor = read and quote.discount >= allowed(shop, episode, product, quote.quantity)
-            agreed = desk.confirmed is not None and desk.confirmed == terms(product, quote)
-            offered = (1, quote.told, quote.held, quote.discount > 0, at_floor, agreed)
-        found += bytes((
-            1,
-            read,
-            fits,
-            in_stock,
-            rules.excess(price, task.budget) > over,
-            clearance,
-            last,
-            large,
-            desk.recommended >> product & 1,
-            desk.liked >> product & 1,
-            desk.rejected >> product & 1,
-            *offered,
-        ))  # fmt: skip
+        read = desk.read >> product & 1
+        place = product << 1 | read
+        if place not in shelf:
+            shelf[place] = _on_shelf(shop, episode, product, read, *wish)
+        found += shelf[place]
+        if not (spoken_of >> product & 1 or product in quotes):
+            found += _UNTOUCHED
+            continue
+        liked = desk.recommended >> product & 1 | (desk.liked >> product & 1) << 1
+        found += _LIKED[liked | (desk.rejected >> product & 1) << 2]
+        quote: Quote | None = quotes.get(product)
+        if quote is None:
+            found += _UNQUOTED
+            continue
+        at_floor = read and quote.discount >= allowed(shop, episode, product, quote.quantity)
+        agreed = desk.confirmed is not None and desk.confirmed == terms(product, quote)
+        found += bytes((1, quote.told, quote.held, quote.discount > 0, at_floor, agreed))
     return found
+
+
+def _on_shelf(
+    shop: World, episode: Episode, product: int, read: int, needs: int, quantity: int, over: int
+) -> bytes:
+    """The cells of a product that what is done with it does not change."""
+    week, desk = episode.task.week, episode.desk
+    price = shop.price[week][product]
+    dear = rules.excess(price, episode.task.budget) > over
+    if not read:
+        return bytes((1, 0, 0, 0, dear, 0, 0, 0))
+    stock, clearance = shop.stock[week][product], shop.clearance[week][product]
+    fits = needs > 0 and not lacking(shop, episode, product, needs)
+    large = price * quantity > (desk.parameters["large_above"] or rules.NEVER)
+    return bytes((1, 1, fits, stock >= quantity, dear, clearance, stock == quantity, large))
 
 
 def error_json(sentence: str) -> str:

@@ -277,7 +277,10 @@ def switch_bits(*names: str) -> int:
 
 def is_on(switches: int, name: str) -> bool:
     """Whether the switch called `name` is on."""
-    return bool(switches >> SWITCHES.index(name) & 1)
+    return bool(switches & _BIT_OF[name])
+
+
+_BIT_OF = {name: 1 << place for place, name in enumerate(SWITCHES)}
 
 
 @lru_cache(maxsize=1 << len(SWITCHES))
@@ -293,7 +296,15 @@ def policy(switches: int) -> RuleSet:
 
 
 def parameter_dict(values: Sequence[int]) -> Parameters:
-    """Values in the order of `PARAMETER_NAMES`, by name, with what follows from them."""
+    """Values in the order of `PARAMETER_NAMES`, by name, with what follows from them.
+
+    The same dictionary for the same values: it is only read.
+    """
+    return _parameter_dict(tuple(values))
+
+
+@lru_cache(maxsize=4096)
+def _parameter_dict(values: tuple[int, ...]) -> Parameters:
     parameters = dict(zip(PARAMETER_NAMES, values, strict=True))
     parameters["authority_more"] = parameters["authority"] + MORE_FOR_MANY
     return parameters

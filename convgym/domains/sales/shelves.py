@@ -1,6 +1,6 @@
 """What a week's shelf holds for a wish: which needs can be met in it, and by which products.
 
-    needs (bit set) ─► fitting: what a search shows ─► affordable: in stock, and not too dear
+    needs (bit set) ─► fitting: what a search shows ─► on_sale: in stock, and not too dear
 
 The pools are the (week, needs) that a branch of tasks can be drawn from.
 """
@@ -34,29 +34,44 @@ def fitting(week: int, category: int, must: int) -> tuple[int, ...]:
     return tuple(world().shown(week, category, must))
 
 
-def affordable(
-    shop: World, week: int, fits: tuple[int, ...], quantity: int, budget: int, stretch: int
-) -> tuple[int, ...]:
-    """Those in stock in this quantity whose list price is not too far above the budget."""
+def on_sale(
+    shop: World, week: int, category: int, quantity: int, budget: int, stretch: int
+) -> int:
+    """Bit set of the products of a category that are in stock in this quantity and whose list price
+    is not too far above the budget."""
     price, stock = shop.price[week], shop.stock[week]
-    return tuple(
-        p for p in fits if stock[p] >= quantity and rules.excess(price[p], budget) <= stretch
-    )
-
-
-def wrong_needs(
-    shop: World, week: int, category: int, must: int, quantity: int, budget: int, stretch: int
-) -> list[int]:
-    """Other features that the buyer may mix up: there is something to sell for them, and none of
-    it would do, so that it comes out."""
-    found = []
-    for f in range(FEATURES_EACH):
-        if not must >> f & 1:
-            fits = fitting(week, category, 1 << f)
-            sold = affordable(shop, week, fits, quantity, budget, stretch)
-            if sold and all(must & ~shop.features[product] for product in sold):
-                found.append(f)
+    most = budget * (1000 + stretch) // 1000
+    found, first = 0, category * EACH
+    for place in range(EACH):
+        if stock[first + place] >= quantity and price[first + place] <= most:
+            found |= 1 << place
     return found
+
+
+def wrong_needs(week: int, category: int, must: int, sold: int) -> list[int]:
+    """Other features that the buyer may mix up: something that is `sold` is shown for them, and
+    none of it would do, so that it comes out."""
+    would_do = _having(category, must)
+    return [
+        f
+        for f, shown in enumerate(_shown_for_each(week, category))
+        if not must >> f & 1 and shown & sold and not shown & sold & would_do
+    ]
+
+
+@cache
+def _having(category: int, must: int) -> int:
+    """Bit set of the products of a category that meet all these needs."""
+    return sum(1 << product % EACH for product in world().matching(category, must))
+
+
+@cache
+def _shown_for_each(week: int, category: int) -> tuple[int, ...]:
+    """For each feature the bit set of what a search for it alone shows."""
+    return tuple(
+        sum(1 << product % EACH for product in fitting(week, category, 1 << f))
+        for f in range(FEATURES_EACH)
+    )
 
 
 @cache

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import accumulate
 
@@ -34,7 +34,7 @@ from convgym.domains.sales.vocabulary import (
     VAGUE,
     WITHHELD,
 )
-from convgym.domains.sales.world import CATEGORIES, FEATURES_EACH, RIVALS, World, world
+from convgym.domains.sales.world import CATEGORIES, EACH, FEATURES_EACH, RIVALS, World, world
 from convgym.engine import keys
 from convgym.engine.rules import ALLOW, TRANSFER, Decision
 from convgym.engine.tasks import SPLITS, TaskTable, split_key, split_keys
@@ -163,7 +163,10 @@ def signature(task: Task) -> Hashable:
 
 def weeks_of(split: str) -> range:
     """Weeks that tasks of a split play in; training, validation and tests share none."""
-    return {"train": range(40), "validation": range(40, 52)}.get(split, range(52, 64))
+    return _WEEKS.get(split, _TEST_WEEKS)
+
+
+_WEEKS, _TEST_WEEKS = {"train": range(40), "validation": range(40, 52)}, range(52, 64)
 
 
 def held_out_objection(category: int) -> int:
@@ -223,11 +226,11 @@ class Draws:
 
     def pick(self, index: int, count: int) -> int:
         """A number below `count`."""
-        return keys.below(self.drawn[index], count)
+        return self.drawn[index] * count >> 32  # `keys.below`, written out: asked 20 times a task
 
     def one_of(self, index: int, options: tuple[int, ...] | list[int]) -> int:
         """One of the options."""
-        return options[self.pick(index, len(options))]
+        return options[self.drawn[index] * len(options) >> 32]
 
 
 @lru_cache(maxsize=65536)
@@ -247,7 +250,8 @@ def draw_task(split: str, number: int) -> Task:
     budget = _budget(draws, shop, week, meant if fits else shop.nearest(week, category, must))
     within = rules.is_on(switches, "within_budget")
     stretch = values["stretch"] if within else rules.OWN_STRETCH
-    eligible = shelves.affordable(shop, week, fits, quantity, budget, stretch)
+    sold = shelves.on_sale(shop, week, category, quantity, budget, stretch)
+    eligible = tuple([p for p in fits if sold >> p % EACH & 1])
     if branch == LARGE:
         total = min(shop.price[week][p] for p in eligible) * quantity
         limits = [limit for limit in rules.PARAMETERS["large_above"] if limit < total]
@@ -257,9 +261,8 @@ def draw_task(split: str, number: int) -> Task:
     walk = _walk(draws, branch, target, allowed, values["authority"])
 
     pair = must.bit_count() == 2
-    musts = [f for f in range(FEATURES_EACH) if must >> f & 1]
-    others = [f for f in range(FEATURES_EACH) if not must >> f & 1]
-    wrongs = shelves.wrong_needs(shop, week, category, must, quantity, budget, stretch)
+    musts, others = _apart(must)
+    wrongs = shelves.wrong_needs(week, category, must, sold)
     # A transfer comes before anything is recommended, so nothing would come out.
     mixes_up = bool(wrongs) and branch not in (BULK, LARGE)
     wrong = draws.one_of(_WRONG, wrongs) if mixes_up else -1
@@ -294,9 +297,21 @@ def draw_task(split: str, number: int) -> Task:
         decision=decision,
         oracle_length=0,
     )
-    return replace(task, oracle_length=oracle_length(task))
+    # Completed before anybody has it; `replace` would make all of it anew.
+    object.__setattr__(task, "oracle_length", oracle_length(task))
+    return task
 
 
+@cache
+def _apart(needs: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The features that are needed, and the others."""
+    features = range(FEATURES_EACH)
+    return tuple(f for f in features if needs >> f & 1), tuple(
+        f for f in features if not needs >> f & 1
+    )
+
+
+@cache
 def _switches(bits: int, branch: int) -> int:
     """Which of the rules that come and go are in force."""
     on = []
@@ -318,7 +333,7 @@ def _parameters(draws: Draws, branch: int, switches: int) -> dict[str, int]:
     """Numbers of the policy; one whose rule is not in force stands nowhere, and so is the same."""
     options = rules.PARAMETERS
     authority = draws.one_of(_AUTHORITY, options["authority"])
-    steps = [s for s in options["step"] if s <= authority <= rules.MOST_STEPS * s]
+    steps = _steps(authority)
     stretch = options["stretch"] if rules.is_on(switches, "within_budget") else (0,)
     return {
         "authority": authority,
@@ -328,6 +343,14 @@ def _parameters(draws: Draws, branch: int, switches: int) -> dict[str, int]:
         "many_from": draws.one_of(_MANY, options["many_from"]) if branch == MANY else 0,
         "large_above": 0,
     }
+
+
+@cache
+def _steps(authority: int) -> tuple[int, ...]:
+    """Steps in which discounts may be given, a few of which reach the limit."""
+    return tuple(
+        s for s in rules.PARAMETERS["step"] if s <= authority <= rules.MOST_STEPS * s
+    )
 
 
 def _meant(

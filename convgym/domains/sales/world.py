@@ -58,6 +58,8 @@ NAMES: tuple[tuple[str, ...], ...] = (
         "Latte Works",
     ),
 )  # fmt: skip
+EVERY_NAME = tuple(name for names in NAMES for name in names)
+"""Of every product, category after category."""
 
 FEATURES: tuple[tuple[tuple[str, str], ...], ...] = (  # name, and what a buyer wants it for
     (
@@ -154,8 +156,7 @@ class World:
 
     def name(self, product: int) -> str:
         """Two words, unlike any other product's."""
-        category, place = divmod(product, EACH)
-        return NAMES[category][place]
+        return EVERY_NAME[product]
 
     def feature_names(self, product: int) -> list[str]:
         """What the product has."""
