@@ -32,6 +32,12 @@ def test_draw_batch_takes_single_numbers_too(key, stream, turn, index):
     assert keys.draw_batch(uint64([key]), stream, turn, index).tolist() == expected[:1]
 
 
+@given(KEYS, STREAMS, SMALL, st.integers(1, 40))
+def test_draws_side_by_side_are_those_one_by_one(key, stream, turn, count):
+    expected = [keys.draw(key, stream, turn, index) for index in range(count)]
+    assert keys.draws(key, stream, turn, count) == expected
+
+
 @given(st.lists(KEYS, min_size=1, max_size=20))
 def test_mix_batch_is_mix(numbers):
     assert keys.mix_batch(uint64(numbers)).tolist() == [keys.mix(x) for x in numbers]

@@ -15,7 +15,7 @@ from sales_driven import DESK, act_of, begin, belief
 from convgym.domains.sales import rules, shelves, tasks
 from convgym.domains.sales.tasks import draw_task
 from convgym.domains.sales.vocabulary import ACTIONS, LAYOUT
-from convgym.domains.sales.world import money_text, world
+from convgym.domains.sales.world import EACH, money_text, world
 from convgym.engine.keys import TASK, below, draw
 from convgym.policies.sales import OraclePolicy
 
@@ -39,7 +39,8 @@ def varied(task, number):
     values = rules.parameter_dict(task.parameters)
     within = rules.is_on(task.switches, "within_budget")
     stretch = values["stretch"] if within else rules.OWN_STRETCH
-    eligible = shelves.affordable(SHOP, task.week, fits, quantity, task.budget, stretch)
+    sold = shelves.on_sale(SHOP, task.week, task.category, quantity, task.budget, stretch)
+    eligible = tuple(product for product in fits if sold >> product % EACH & 1)
     allowed, best = tasks._lowest(SHOP, task.week, task.switches, values, eligible, quantity)
     walk = pick(4, (800_000, 890_000, 930_000, 960_000, 1_000_000, 1_200_000))
     branch = tasks.SELL if eligible else tasks.SOLD_OUT if fits else tasks.NOT_CARRIED

@@ -6,6 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sales_driven import DESK, begin, played, succeeded
 
 from convgym.domains.sales import rules, shelves, tasks, world
@@ -50,6 +52,22 @@ def test_names_are_of_one_product_and_features_of_one_category():
         assert world.product_by_name(SHOP.name(product).upper()) == product
         named = SHOP.feature_names(product)
         assert world.mask_of(product // world.EACH, named) == SHOP.features[product]
+
+
+@given(
+    st.integers(0, 63), st.integers(0, 5), st.integers(0, 40), st.integers(1000, 9_000_000),
+    st.sampled_from((0, 50, 100, rules.OWN_STRETCH)), st.booleans(),
+)  # fmt: skip
+def test_what_is_on_sale_is_in_stock_and_not_too_dear(
+    week, category, quantity, budget, stretch, borderline
+):
+    products = range(category * 12, category * 12 + 12)
+    if borderline:  # the price of one of them is just what may be paid
+        budget = -(-SHOP.price[week][products[budget % 12]] * 1000 // (1000 + stretch))
+    sold = shelves.on_sale(SHOP, week, category, quantity, budget, stretch)
+    for place, product in enumerate(products):
+        dear = rules.excess(SHOP.price[week][product], budget) > stretch
+        assert sold >> place & 1 == (SHOP.stock[week][product] >= quantity and not dear)
 
 
 def test_a_search_shows_the_cheapest_of_what_fits():

@@ -37,6 +37,7 @@ from convgym.envs.episode_setup import (
     is_whole,
     persona_or_ranges,
 )
+from convgym.envs.late_infos import NOT_MADE
 from convgym.envs.shared_text import SharedText
 from convgym.envs.step_info import StepInfo
 from convgym.envs.transcript import ACT, AGENT, CUSTOMER, TOOL, UNWORDED, Transcript
@@ -537,7 +538,7 @@ class ConversationEnv(gym.Env[Any, Any]):
             info["reward_terms"] = json.dumps({k: round(v, 9) for k, v in terms.items()})
         if ended:
             info["failure_reason"] = self._failure(episode, info["success"])
-            info["oracle_length"] = episode.task.oracle_length
+            info["oracle_length"] = NOT_MADE
         if self._privileged:
             info["privileged"] = json.dumps(self._domain.privileged(episode))
         return info

@@ -57,11 +57,13 @@ class StepInfo:
 
     def of(self, episode: Episode, wording: str, characters: int) -> LateInfos:
         """The step that has just been taken; grades and rewards are the caller's to put in."""
-        turn, cells = episode.user_turn, bytes(episode.belief)
+        turn, task, cells = episode.user_turn, episode.task, bytes(episode.belief)
 
         def make(key: str) -> Any:
             if key == "action_mask":
                 return self.mask(cells)
+            if key == "oracle_length":
+                return task.oracle_length
             assert key == "user_acts" and turn is not None
             return self._domain.acts_json(episode, turn)
 

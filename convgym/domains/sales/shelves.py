@@ -7,8 +7,10 @@ The pools are the (week, needs) that a branch of tasks can be drawn from.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from functools import cache
-from itertools import combinations
+from itertools import accumulate, combinations
+from operator import or_
 
 from convgym.domains.sales import rules
 from convgym.domains.sales.world import EACH, FEATURES_EACH, IN_VIEW, World, world
@@ -39,13 +41,29 @@ def on_sale(
 ) -> int:
     """Bit set of the products of a category that are in stock in this quantity and whose list price
     is not too far above the budget."""
-    price, stock = shop.price[week], shop.stock[week]
-    most = budget * (1000 + stretch) // 1000
-    found, first = 0, category * EACH
-    for place in range(EACH):
-        if stock[first + place] >= quantity and price[first + place] <= most:
-            found |= 1 << place
-    return found
+    prices, cheaper, in_stock = _offers(shop, week, category)
+    affordable = cheaper[bisect_right(prices, budget * (1000 + stretch) // 1000)]
+    return affordable & in_stock[quantity] if quantity < len(in_stock) else 0
+
+
+@cache
+def _offers(
+    shop: World, week: int, category: int
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The prices of a category in order, the bit sets of its products up to each of them, and of
+    those in stock in each quantity that any is in stock in."""
+    price, stock = (
+        of[week][category * EACH : (category + 1) * EACH] for of in (shop.price, shop.stock)
+    )
+    places = sorted(range(EACH), key=price.__getitem__)
+    return (
+        tuple(price[place] for place in places),
+        tuple(accumulate((1 << place for place in places), or_, initial=0)),
+        tuple(
+            sum(1 << place for place in range(EACH) if stock[place] >= quantity)
+            for quantity in range(max(stock) + 1)
+        ),
+    )
 
 
 def wrong_needs(week: int, category: int, must: int, sold: int) -> list[int]:

@@ -132,9 +132,12 @@ class Task:
     best: tuple[int, ...]
     """Those of `eligible` on which that may be given."""
     decision: Decision
-    oracle_length: int
-    """Agent acts needed when the buyer says at once what it is asked, and nothing unasked, asks
-    nothing of its own, and objects to a price only where it is above what it pays."""
+
+    @property
+    def oracle_length(self) -> int:
+        """Agent acts needed when the buyer says at once what it is asked, and nothing unasked, asks
+        nothing of its own, and objects to a price only where it is above what it pays."""
+        return oracle_length(self)
 
     @property
     def second(self) -> int:
@@ -270,7 +273,7 @@ def draw_task(split: str, number: int) -> Task:
     if (knowledge == PARTIAL and not pair) or (knowledge == MISTAKEN and wrong < 0):
         knowledge = CLEAR
     decision = _decision(shop, branch, week, switches, allowed, best, quantity, walk)
-    task = Task(
+    return Task(
         task_id=f"{split}-{number}",
         split=split,
         branch=branch,
@@ -295,11 +298,7 @@ def draw_task(split: str, number: int) -> Task:
         allowed=allowed,
         best=best,
         decision=decision,
-        oracle_length=0,
     )
-    # Completed before anybody has it; `replace` would make all of it anew.
-    object.__setattr__(task, "oracle_length", oracle_length(task))
-    return task
 
 
 @cache
