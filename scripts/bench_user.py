@@ -52,10 +52,11 @@ def situations(
     """Every situation of the planner's conversations."""
     base: Any = env.unwrapped
     base._engine.user = recorder = Recorder(base._engine.user)
-    for seed, actions in scripted("act", episodes, environment):
-        env.reset(seed=seed)
+    env.reset(seed=0)
+    for actions in scripted("act", episodes, environment):
         for action in actions:
             env.step(action)
+        env.reset()
     base._engine.user = recorder.user
     return recorder.seen
 
