@@ -130,7 +130,7 @@ class DeskTasks:
             "options": filled([list(values) for values in d.parameters.values()]),
             "n_options": [len(values) for values in d.parameters.values()],
             "n_tools": len(tasks.tools),
-            "knowledges": [tasks._knowledges(workflow) for workflow in d.workflows],
+            "knowledges": tasks._knowledges,
             "weight": [workflow.weight for workflow in d.workflows],
             "apart": [
                 sum(1 << w for w, two in enumerate(d.names) if (one, two) in tasks.held_out_pairs)

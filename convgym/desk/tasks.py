@@ -187,6 +187,7 @@ class Tasks:
         self.among, self.depends = among or {}, depends or {}
         self._fits: dict[tuple[str, bool], Fits] = {}
         self._plans: dict[str, Plan] = {}
+        self._following: dict[tuple[str, ...], list[Workflow]] = {}
         self.draw = lru_cache(maxsize=65536)(self._draw)
         self.table = lru_cache(maxsize=16)(self._table)
         self.facts = lru_cache(maxsize=65536)(self._facts)
@@ -249,10 +250,12 @@ class Tasks:
         """The task called `<split>-<number>`; the same in every process."""
         d, plan = self.declaration, self.plan(split)
         key = split_key(d.name, split, number)
-        drawn = keys.draws(key, keys.TASK, 0, _PARAMETER + len(d.parameters))
+        usual = self._usual_draws
+        drawn = dict(zip(usual, keys.draws(key, keys.TASK, 0, usual), strict=True))
 
         def pick(index: int, count: int) -> int:
-            return keys.below(drawn[index], count)
+            one = drawn.get(index)
+            return (keys.draw(key, keys.TASK, 0, index) if one is None else one) * count >> 32
 
         first = plan.first(pick(_WORKFLOW, plan.total))
         impostor = plan.impostors > pick(_IMPOSTOR, 100)
@@ -276,10 +279,10 @@ class Tasks:
         if impostor:
             values["auth_level"] = 2
             requests = [self._unverified(requests[0])]
-        parameters = tuple(
-            values[name] if name in values else options[pick(_PARAMETER + i, len(options))]
-            for i, (name, options) in enumerate(d.parameters.items())
-        )
+        parameters = tuple([
+            values[name] if name in values else options[drawn[at] * len(options) >> 32]
+            for at, (name, options) in self._parameters
+        ])
         faulty = pick(_FAULT_TOOL, len(self.tools)) if pick(_FAULT, 100) < _FAULTY else -1
         faults = 1 + pick(_FAULTS, _MOST_FAULTS) if faulty >= 0 else 0
         given = dict(zip(d.parameters, parameters, strict=True))
@@ -295,6 +298,19 @@ class Tasks:
             faults=faults,
             oracle_length=self._oracle_length(complete, given, impostor),
         )
+
+    @cached_property
+    def _usual_draws(self) -> tuple[int, ...]:
+        """Numbers of the draws that most tasks need: not those of later requests."""
+        of_first, of_parameters = range(_EFFECT + 1), range(len(self.declaration.parameters))
+        return (
+            *of_first, *range(_IMPOSTOR, _FAULTS + 1), *(_PARAMETER + i for i in of_parameters),
+        )  # fmt: skip
+
+    @cached_property
+    def _parameters(self) -> tuple[tuple[int, tuple[str, Sequence[int]]], ...]:
+        """Number of the draw, name and options of each."""
+        return tuple(enumerate(self.declaration.parameters.items(), start=_PARAMETER))
 
     @cached_property
     def tools(self) -> tuple[str, ...]:
@@ -352,11 +368,17 @@ class Tasks:
 
     def _partners(self, split: str, used: Sequence[Workflow]) -> list[Workflow]:
         """What may follow; the second request of `test_compositional` makes a held-out pair."""
-        apart, names = self.held_out_pairs, [workflow.name for workflow in used]
+        names = (split, *[workflow.name for workflow in used])
+        if names not in self._following:
+            self._following[names] = self._all_partners(split, names[1:])
+        return self._following[names]
+
+    def _all_partners(self, split: str, names: Sequence[str]) -> list[Workflow]:
+        apart = self.held_out_pairs
         free = [w for w in self.declaration.workflows_for(split) if w.name not in names]
         if split != "test_compositional":
             return [w for w in free if not any((name, w.name) in apart for name in names)]
-        if len(used) == 1:
+        if len(names) == 1:
             return [w for w in free if (names[0], w.name) in apart]
         return free
 
@@ -382,14 +404,18 @@ class Tasks:
             name = workflow.details[0]
             words = d.details[name]
             detail = decisive.get(name, pick(_DETAIL + at, len(words)) if words else 1)
-        knowledge = self._knowledges(workflow)[pick(_KNOWLEDGE + at, len(_KNOWLEDGES))]
+        number = d.names.index(workflow.name)
+        knowledge = self._knowledges[number][pick(_KNOWLEDGE + at, len(_KNOWLEDGES))]
         pointer = row % self.each(workflow) if workflow.kind else -1
         decision = fits.rules[outcome].decision if outcome >= 0 else Decision(ALLOW)
-        number = d.names.index(workflow.name)
         return Request(number, row, pointer, knowledge, detail, decision, ())
 
-    def _knowledges(self, workflow: Workflow) -> tuple[int, ...]:
-        """What the draws of `_KNOWLEDGES` come to for a workflow."""
+    @cached_property
+    def _knowledges(self) -> tuple[tuple[int, ...], ...]:
+        """What the draws of `_KNOWLEDGES` come to for each workflow."""
+        return tuple(map(self._knowledges_of, self.declaration.workflows))
+
+    def _knowledges_of(self, workflow: Workflow) -> tuple[int, ...]:
         if not workflow.kind:
             return (KNOWS_ID,) * len(_KNOWLEDGES)
         vague = KNOWS_VAGUELY if self.declaration.kind[workflow.kind].vague else KNOWS_LABEL
@@ -481,14 +507,6 @@ class Tasks:
 
     def _serving_length(self, request: Request, workflow: Workflow) -> int:
         """Acts from the reading to the end of a request."""
-        rules = self.declaration.rules.deciding(workflow.name)
-        weighed = {one.field for rule in rules for one in rule.when}
-        weighed |= {
-            self.depends[one.field]
-            for rule in rules
-            for one in rule.when
-            if one.field in self.depends and rule.decision.reason == request.decision.reason
-        }
         details = len(workflow.details)
         effect, steps = request.decision.effect, 1
         if effect == REFUSE:
@@ -497,7 +515,17 @@ class Tasks:
             return len(workflow.facts)
         elif effect == ALLOW:
             return details + len(workflow.terms) + 3  # confirm, write, report
+        if not details:
+            return steps
         # Who refuses or transfers asks for details only where a rule weighs them.
+        rules = self.declaration.rules.deciding(workflow.name)
+        weighed = {one.field for rule in rules for one in rule.when}
+        weighed |= {
+            self.depends[one.field]
+            for rule in rules
+            for one in rule.when
+            if one.field in self.depends and rule.decision.reason == request.decision.reason
+        }
         return steps + details * (not weighed.isdisjoint(workflow.details))
 
     def signature(self, task: Task) -> Hashable:
@@ -529,7 +557,7 @@ class Tasks:
             effects = [fits.effect(outcome) for outcome in outcomes]
             points[rows] = np.array([_EFFECT_POINTS[effect] for effect in effects])[chosen]
             transfers[rows] = np.array([effect == TRANSFER for effect in effects])[chosen]
-            knowledge[rows] = np.array(self._knowledges(d.workflows[number]))[knowledge[rows]]
+            knowledge[rows] = np.array(self._knowledges[number])[knowledge[rows]]
         impostor = pick(_IMPOSTOR, 100) < plan.impostors
         points[impostor] = _EFFECT_POINTS[REFUSE]
         counts = 1 + np.searchsorted(plan.counts, pick(_COUNT, 100), side="right")

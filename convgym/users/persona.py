@@ -168,7 +168,10 @@ def persona_of(given: Persona | str | Mapping[str, Any]) -> Persona:
 
 def draw_levels(key: int) -> Levels:
     """Every trait drawn independently and uniformly from the episode's persona stream."""
-    return tuple([below(drawn, HUNDRED + 1) for drawn in draws(key, PERSONA, 0, len(TRAITS))])
+    return tuple([below(drawn, HUNDRED + 1) for drawn in draws(key, PERSONA, 0, _TRAITS)])
+
+
+_TRAITS = range(len(TRAITS))
 
 
 _EXPERTISE, _ACCURACY, _ASSERTIVENESS = (

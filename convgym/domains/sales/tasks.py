@@ -89,7 +89,7 @@ BANDS = ((6600, 1000, 1300), (1600, 750, 1000), (700, 500, 750), (500, 250, 500)
     _BUDGET, _TARGET, _WALK, _OBJECTS, _OBJECTION, _ADDON, _RIVAL, _WRONG, _SWITCHES, _AUTHORITY,
     _STEP, _BULK, _STRETCH, _MANY, _LARGE,
 ) = range(25)  # fmt: skip
-_DRAWS = _LARGE + 1
+_DRAWS = range(_LARGE + 1)
 
 
 @dataclass(frozen=True, slots=True)

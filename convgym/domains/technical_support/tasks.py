@@ -259,14 +259,17 @@ def table(split: str) -> TaskTable:
 # -- making one ----------------------------------------------------------------------------------
 
 
+_DRAWS = range(_PARAMETER + len(PARAMETERS))
+
+
 @lru_cache(maxsize=65536)
 def draw_task(split: str, number: int) -> Task:
     """The task called `<split>-<number>`; the same in every process."""
     provider, key = world(), split_key(DOMAIN, split, number)
-    drawn = keys.draws(key, keys.TASK, 0, _PARAMETER + len(PARAMETERS))
+    drawn = keys.draws(key, keys.TASK, 0, _DRAWS)
 
     def pick(index: int, count: int) -> int:
-        return keys.below(drawn[index], count)
+        return drawn[index] * count >> 32  # `keys.below`, written out
 
     branch = _branch_table(split)[pick(_BRANCH, 100)]
     kinds = kinds_of(split, branch)
