@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from convgym.engine.acts import UserTurn
@@ -20,6 +22,9 @@ class Entry(NamedTuple):
     turn: int
     event: str
     detail: str
+
+
+_entry: Callable[[tuple[int, str, str]], Entry] = partial(tuple.__new__, Entry)
 
 
 class Episode:
@@ -73,7 +78,7 @@ class Episode:
 
     def note(self, event: str, detail: str) -> None:
         """Write a line to the ledger."""
-        self.ledger.append(Entry(self.turn, event, detail))
+        self.ledger.append(_entry((self.turn, event, detail)))
 
     def snapshot(self) -> Episode:
         """An independent copy: go on with either, the other stays as it is."""

@@ -31,6 +31,7 @@ _S30, _S27, _S31, _M1, _M2 = (np.uint64(n) for n in (30, 27, 31, _MIX1, _MIX2))
 # turns or indices share a draw (tested). The streams: a number is never reused for another
 # purpose, which would move every score.
 WORLD, TASK, PERSONA, USER, WORDING, FAULTS, POLICY, EPISODE = range(1, 9)
+_STREAMS = tuple(stream * _STREAM & MASK for stream in range(EPISODE + 1))
 
 
 def mix(x: int) -> int:
@@ -43,7 +44,10 @@ def mix(x: int) -> int:
 
 def child(key: int, index: int, stream: int = EPISODE) -> int:
     """A 64-bit key derived from `key`, e.g. that of the index-th episode of a run."""
-    return mix(key + stream * _STREAM + (index + 1) * _GOLDEN)
+    x = (key + stream * _STREAM + (index + 1) * _GOLDEN) & MASK
+    x = ((x ^ (x >> 30)) * _MIX1) & MASK  # `mix`, written out
+    x = ((x ^ (x >> 27)) * _MIX2) & MASK
+    return x ^ (x >> 31)
 
 
 def child_batch(keys: NDArray[np.uint64], index: int, stream: int = EPISODE) -> NDArray[np.uint64]:
@@ -61,7 +65,7 @@ def children(key: int, count: int, stream: int = EPISODE) -> NDArray[np.uint64]:
 
 def draw(key: int, stream: int, turn: int, index: int) -> int:
     """One draw, uniform in [0, 2**32)."""
-    x = (key + stream * _STREAM + turn * _TURN + index * _INDEX) & MASK
+    x = (key + _STREAMS[stream] + turn * _TURN + index * _INDEX) & MASK
     x = ((x ^ (x >> 30)) * _MIX1) & MASK
     x = ((x ^ (x >> 27)) * _MIX2) & MASK
     return (x ^ (x >> 31)) >> 32

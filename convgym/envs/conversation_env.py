@@ -348,7 +348,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         self._prepared = (action, characters)
         if episode.tool_results:
             self._transcript.add(TOOL, "\n".join(episode.tool_results))
-        return self._ask_for_words()
+        return None if self._observation == "features" else self._ask_for_words()
 
     def write(self, requests: Sequence[WriteRequest]) -> list[Written]:
         """Have this environment's writer word requests, of whichever environments they are."""
@@ -380,7 +380,7 @@ class ConversationEnv(gym.Env[Any, Any]):
 
     def _ask_for_words(self) -> WriteRequest | None:
         """What the writer has to word of this step, if this turn is its to word."""
-        if self._observation == "features" or not self._words.has_writer:
+        if not self._words.has_writer or self._observation == "features":
             return None
         episode = self._episode
         assert episode is not None

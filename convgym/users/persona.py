@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-from convgym.engine.keys import PERSONA, below, draws
+from convgym.engine.keys import PERSONA, draws
 from convgym.errors import InvalidConfiguration
 from convgym.language.style import Style
 
@@ -168,7 +168,8 @@ def persona_of(given: Persona | str | Mapping[str, Any]) -> Persona:
 
 def draw_levels(key: int) -> Levels:
     """Every trait drawn independently and uniformly from the episode's persona stream."""
-    return tuple([below(drawn, HUNDRED + 1) for drawn in draws(key, PERSONA, 0, _TRAITS)])
+    drawn = draws(key, PERSONA, 0, _TRAITS)
+    return tuple([one * (HUNDRED + 1) >> 32 for one in drawn])  # `below`, written out
 
 
 _TRAITS = range(len(TRAITS))
