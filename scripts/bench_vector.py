@@ -11,7 +11,8 @@ asynchronous one, whose processes share it. A ratio is to CartPole-v1, driven th
 to `gym.make`, synchronous to synchronous, and so on.
 
 Texts come three times: read before, as in a run whose agent repeats itself; as if all replies
-were different; and as if each sentence of them were new, too.
+were different, though not in what their sentences look like without names and figures; and as if
+each sentence of them were new, too.
 """
 
 from __future__ import annotations
