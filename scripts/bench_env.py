@@ -99,7 +99,10 @@ def total(env: gym.Env[Any, Any], script: Script) -> tuple[int, float]:
 
 
 def forget_texts(also_sentences: bool = True) -> None:
-    """From now on every text is read as if it were new, and each of its sentences too."""
+    """From now on every text is read as if it were new, and each of its sentences too.
+
+    Without `also_sentences`, what sentences mean without names and figures stays known.
+    """
     understanding.LONGEST_CACHED = speech.LONGEST_CACHED = -1 if also_sentences else 0
     BatchedReplies.remembers = False
 
@@ -116,9 +119,11 @@ def empty_memory() -> None:
     for drawn in (service, sales_tasks.draw_task, support_tasks.draw_task):
         drawn.cache_clear()
     understanding._cached.cache_clear()
-    for reader in (sales_understanding._reader(), support_understanding._reader()):
+    readers: list[Any] = [sales_understanding._reader(), support_understanding._reader()]
+    for reader in readers:
         reader._cached.cache_clear()
         reader._seen.cache_clear()
+    readers[0]._alike.cache_clear()
 
 
 def cartpole(seconds: float) -> float:

@@ -1,5 +1,6 @@
 """Replies that differ in products, features and figures only: read once, and read right."""
 
+import re
 from functools import cache
 
 import gymnasium as gym
@@ -11,6 +12,7 @@ from sales_worded import EVERY_PRODUCT, rows
 from convgym.domains.sales import understanding
 from convgym.domains.sales.delexicalisation import delexicalised, sentences_of
 from convgym.domains.sales.descriptions import feature_name
+from convgym.domains.sales.plain_words import NAMED
 from convgym.domains.sales.understanding import SalesReader
 from convgym.evaluation.rollout import play
 from convgym.language import speech
@@ -87,6 +89,25 @@ def test_garbled_replies_mean_what_they_mean_alone(text):
         assert remembered(text) == directly(text, patch)
 
 
+def test_no_cue_holds_what_is_set_aside():
+    def words_below(node):
+        for word, child in node.items():
+            yield word
+            yield from words_below(child)
+
+    own = {word for name in NAMED for word in name.lower().split()}
+    held = set(words_below(READER._spans._trie)) - own
+    assert own and len(held) > 1000
+    for word in held:
+        assert not re.match(r"q[fnm]|s\d", word), word
+        assert not (word[0].isdigit() and len(word) > 2), word
+    # What stands in the words of a text or a date is not looked for in a claim.
+    assert {fact.kind for fact in READER.cues.facts.values()} <= {"number", "word"}
+    assert not READER.cues.ids
+    names = {*map(feature_name, range(48)), *EVERY_PRODUCT}
+    assert len(names) == 48 + 72
+
+
 # -- read once -------------------------------------------------------------------------------------
 
 
@@ -101,6 +122,13 @@ def test_one_reading_serves_all_that_are_alike(monkeypatch):
             ("inform", feature, name), ("quote", price, name),
         }  # fmt: skip
     assert len(read) == 1
+
+
+def test_long_replies_are_not_kept():
+    reader = SalesReader(READER.cues)
+    claims = reader._read("The Aster Slim costs $1,186.55. " + "It is a good one. " * 130, ())
+    assert [claim.act for claim in claims] == ["quote"]
+    assert not reader._alike.cache_info().currsize
 
 
 def test_which_are_the_same_is_part_of_what_they_mean():

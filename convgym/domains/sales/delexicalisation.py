@@ -8,9 +8,10 @@ they are: one reading serves all sentences that differ in nothing else. In the l
 sentences are called delexicalised (Henderson et al., 2014, doi:10.1109/SLT.2014.7078572).
 
 What a newcomer would get wrong: stand-ins are words of the same kind, so what is read is plain
-speech. A sum's kind is all that readers tell apart: three digits may be pieces, four a year. Sums
+speech. Three digits without cents are a kind of their own, as they may be read as pieces. Sums
 below a hundred stay, as days and pieces look like them; where other large numbers stand beside
-sums, which might be equal to one, nothing is set aside.
+sums, which might be equal to one, nothing is set aside. No cue may hold what is set aside, and no
+fact of this shop be a date or a text, which could hold stand-ins in other forms (tested).
 """
 
 from __future__ import annotations
@@ -158,12 +159,8 @@ class _Aside:
         if number is words or not _SUM.fullmatch(number):
             self._large = self._large or len(whole.lstrip("0")) > 2
             return words
-        if len(whole) == 3 and not rest:
-            stand_in = f"{901 + count}"
-        elif len(whole) == 4 and not (rest or whole.startswith("20")):
-            stand_in = f"{9101 + count}"
-        else:
-            stand_in = f"{9501 + count}.11"
+        short = len(whole) == 3 and not rest
+        stand_in = f"{901 + count}" if short else f"{9501 + count}.11"
         self._sums = True
         self.values[stand_in] = number
         return f"{stand_in} dollars"

@@ -68,8 +68,9 @@ MOST_ACTS = 16
 MOST_PRICES = 3
 """Different prices that one reply may name for one product; who names more says every value."""
 MOST_ANSWERS = 3
-ALIKE_CACHED = 8192
-"""Replies remembered without their products, features and figures."""
+LONGEST_ALIKE, ALIKE_CACHED = 2048, 8192
+"""Characters of a reply that is remembered without its products, features and figures, and how
+many such replies are."""
 _PASTIME = ("greet", "apologise", "wait", "chat", "promise", "explain", "jargon")
 
 
@@ -153,7 +154,8 @@ class SalesReader(SpeechReader):
     def _read(self, text: str, names: tuple[str, ...]) -> tuple[Claim, ...]:
         text = text[:MOST_CHARACTERS]
         sentences, labelled = self._sentences(text, (), {}), labels_itself(text)
-        aside = delexicalised(sentences) if speech.LONGEST_CACHED >= 0 else None
+        remembers = speech.LONGEST_CACHED >= 0 and len(text) <= LONGEST_ALIKE
+        aside = delexicalised(sentences) if remembers else None
         if aside is None:
             return self._meaning(self._lines(sentences, (), {}), labelled)
         words, values = aside
