@@ -133,8 +133,8 @@ class Fits:
         """The rule that decides, -1 for none, -2 where nobody asks for it.  (rows, ways)"""
         if among is not None:
             self.decided[~among] = _NOT_ASKED
-        self.effects = {
-            effect: np.isin(self.decided, self._numbers(effect)).any(axis=1)
+        self.effects: dict[str, NDArray[np.bool_]] = {
+            effect: np.asarray(np.isin(self.decided, self._numbers(effect)).any(axis=1))
             for effect in (ALLOW, REFUSE, TRANSFER)
         }
         """Rows on which some way leads to an effect.  (rows,) each"""
@@ -149,7 +149,7 @@ class Fits:
 
     def with_effect(self, effect: str, row: int) -> list[int]:
         """Rules that can decide `row` with this effect."""
-        found = np.unique(self.decided[row]).tolist()
+        found = sorted(set(self.decided[row].tolist()))
         return [one for one in found if one != _NOT_ASKED and self.effect(one) == effect]
 
     @lru_cache(maxsize=4096)  # noqa: B019 (lives as long as its desk, which is shared)
@@ -348,9 +348,12 @@ class Tasks:
             open_to: list[tuple[Workflow, list[int]]] = []
             for workflow in allowed:
                 each = self.each(workflow)
-                can: NDArray[np.bool_] = np.asarray(self.fits(workflow, split).effects[effect])
-                every = range(account * each, (account + 1) * each)
-                rows = [r for r in every if can[r] and (workflow.kind, r) not in apart]
+                start, can = account * each, self.fits(workflow, split).effects[effect]
+                rows = [
+                    row
+                    for row, fit in enumerate(can[start : start + each].tolist(), start)
+                    if fit and (workflow.kind, row) not in apart
+                ]
                 if rows:
                     open_to.append((workflow, rows))
             if open_to:
@@ -395,7 +398,7 @@ class Tasks:
         """A request that rule `outcome` decides; sets the parameters that make it so."""
         d, at = self.declaration, place * _STRIDE
         fits = self.fits(workflow, split)
-        ways = np.flatnonzero(fits.decided[row] == outcome)
+        ways = [way for way, one in enumerate(fits.decided[row].tolist()) if one == outcome]
         way = fits.values[ways[pick(_VALUES + at, len(ways))]]
         values.update(zip(fits.parameters, way, strict=False))
         decisive = dict(zip(fits.details, way[len(fits.parameters) :], strict=True))

@@ -73,7 +73,7 @@ def wrong_needs(week: int, category: int, must: int, sold: int) -> list[int]:
     return [
         f
         for f, shown in enumerate(_shown_for_each(week, category))
-        if not must >> f & 1 and shown & sold and not shown & sold & would_do
+        if shown & sold and not (shown & sold & would_do or must >> f & 1)
     ]
 
 
