@@ -1,0 +1,141 @@
+"""Texts as vectors of fixed length: what is said alike lies close together.
+
+    text ─► words ─┬─ each word, and the letters it is made of ─┐
+                   └─ each pair of neighbours ──────────────────┴─► ± signs, summed ─► length 1
+
+An encoder that needs no model: every word, pair and run of letters is hashed to a row of random
+signs, and a text is the sum of its rows (feature hashing, Weinberger et al., 2009,
+arXiv:0902.2206; sign projection, Achlioptas, 2003). What a newcomer would get wrong: all sums are
+of small whole numbers, which float32 holds exactly, so that a text has the same bytes on every
+machine, alone or among others. Two texts of the same words in another order lie close, not equal.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convgym.engine import keys
+from convgym.errors import InvalidConfiguration
+
+Vectors = NDArray[np.float32]
+
+ROWS = 1 << 16
+"""Rows of signs that features are hashed to."""
+RUN = 3
+"""Letters of a run: "refund" has <re, ref, efu, fun, und, nd>."""
+MOST_WORDS = 1 << 16
+"""Different words whose vectors are kept."""
+_WORD = re.compile(r"\w+|[?!]")
+_PLAIN, _TELLING, _PAIR = 1, 2, 2
+"""What a word that says little, any other one, and a pair weigh; a run of letters weighs 1."""
+_PLAIN_WORDS = frozenset(
+    "a an the i you he she it we they me him us them my your his its our their is am are was were "
+    "be been to of in on at for with and or so but that this".split()
+)
+
+
+class Encoder(Protocol):
+    """What turns texts into vectors."""
+
+    @property
+    def name(self) -> str:
+        """Tells it from every encoder that would give other vectors."""
+
+    @property
+    def dim(self) -> int:
+        """Numbers of a vector."""
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """A vector for each text.  (n,) → (n, dim) float32"""
+
+
+class HashedEncoder:
+    """Hashed words, letters and pairs of words, projected by random signs; needs numpy only.
+
+    A vector has length 1; that of a text without a word or question mark is 0.
+    """
+
+    def __init__(self, dim: int = 256, seed: int = 0) -> None:
+        """Vectors of `dim` numbers, a multiple of 64; other seeds give other projections.
+
+        Raises InvalidConfiguration for another `dim`, or a seed that is no whole number from 0.
+        """
+        if not (isinstance(dim, int) and dim > 0 and dim % 64 == 0):
+            raise InvalidConfiguration(f"dim={dim!r}; it takes a multiple of 64, such as 256")
+        if not (isinstance(seed, int) and seed >= 0):
+            raise InvalidConfiguration(f"seed={seed!r}; it takes a whole number from 0")
+        self._dim, self._seed = dim, seed
+        self._signs = _signs(dim, seed)
+        self._places: dict[str, int] = {}
+        self._of_words = np.empty((1 << 10, dim), dtype=np.float32)
+
+    @property
+    def name(self) -> str:
+        """`hashed-256-0`: dimensions and seed."""
+        return f"hashed-{self._dim}-{self._seed}"
+
+    @property
+    def dim(self) -> int:
+        """Numbers of a vector."""
+        return self._dim
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """A vector for each text, whatever stands beside it.  (n,) → (n, dim) float32"""
+        if isinstance(texts, str):
+            raise InvalidConfiguration("encode came with one text; it takes a list of texts")
+        found = np.zeros((len(texts), self._dim), dtype=np.float32)
+        for place, text in enumerate(texts):
+            words = _WORD.findall(text.lower())
+            if words:
+                found[place] = self._sum(words)
+        squares = np.square(found, dtype=np.float64).sum(axis=1, keepdims=True)
+        return (found / np.sqrt(np.maximum(squares, 1.0))).astype(np.float32)
+
+    def _sum(self, words: list[str]) -> Vectors:
+        if len(self._places) + len(words) > MOST_WORDS:
+            self._places.clear()
+        places = [self._place(word) for word in words]
+        total: Vectors = self._of_words[places].sum(axis=0)
+        if len(words) > 1:
+            pairs = [_row(f"{one} {two}") for one, two in pairwise(words)]
+            total += _PAIR * self._signs[pairs].sum(axis=0, dtype=np.float32)
+        return total
+
+    def _place(self, word: str) -> int:
+        """Where among the words the vector of this one stands; made where it is new."""
+        place = self._places.get(word)
+        if place is None:
+            place = self._places[word] = len(self._places)
+            if place == len(self._of_words):
+                self._of_words = np.concatenate([self._of_words, np.empty_like(self._of_words)])
+            self._of_words[place] = self._of_word(word)
+        return place
+
+    def _of_word(self, word: str) -> Vectors:
+        """A word and its runs of letters."""
+        weight = _PLAIN if word in _PLAIN_WORDS else _TELLING
+        bounded = f"<{word}>"
+        runs = [_row(bounded[at : at + RUN]) for at in range(max(1, len(bounded) - RUN + 1))]
+        own = self._signs[_row(word)].astype(np.float32)
+        summed: Vectors = weight * own + self._signs[runs].sum(axis=0, dtype=np.float32)
+        return summed
+
+
+def _row(feature: str) -> int:
+    """The row of signs of a word, a pair or a run."""
+    return zlib.crc32(feature.encode("utf-8", "surrogatepass")) % ROWS
+
+
+def _signs(dim: int, seed: int) -> NDArray[np.int8]:
+    """Rows of random signs.  (ROWS, dim) of -1 and 1"""
+    key = keys.child(seed & keys.MASK, dim)
+    numbers = keys.children(key, ROWS * dim // 64).astype("<u8")
+    bits = np.unpackbits(numbers.view(np.uint8), bitorder="little").reshape(ROWS, dim)
+    return (2 * bits.astype(np.int8) - 1).astype(np.int8)
