@@ -25,7 +25,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from bench_env import forget_texts, remember_texts
+from bench_env import empty_memory, forget_texts, remember_texts
 
 import convgym  # noqa: F401  registers the environments
 from convgym.envs.registration import VECTOR_ENVIRONMENTS
@@ -146,6 +146,27 @@ def random_rate(environment: str, rows: int, seconds: float) -> tuple[float, flo
     return (count - ended) / spent, (count - ended) / ended
 
 
+def first_met_rate(environment: str, recorded: Recorded, rows: int) -> tuple[list[float], int]:
+    """Of replies all different, each met for the first time by a memory that is empty at first.
+
+    Two rates: in the first round what tools and users say is made, too.
+    """
+    texts = sorted({text for row in recorded.actions for text in row})
+    np.random.default_rng(0).shuffle(texts)
+    steps = [texts[first : first + rows] for first in range(0, len(texts) - rows + 1, rows)]
+    remember_texts()
+    rates = []
+    for _ in range(2):
+        envs = made(environment, "vector_entry_point", rows, observation="message", action="text")
+        envs.reset(seed=0)
+        empty_memory()
+        start = time.process_time()
+        for some in steps:
+            envs.step(some)
+        rates.append(rows * len(steps) / (time.process_time() - start))
+    return rates, rows * len(steps)
+
+
 class Pole:
     """Random pushes, recorded like the planner's acts."""
 
@@ -237,6 +258,12 @@ def table(environment: str, modes: list[str], seconds: float, anchors: dict[Any,
             print()
         if mode == MODES[0]:
             random_table(environment, seconds)
+        if mode == "message x text":
+            (cold, warm), count = first_met_rate(environment, recorded[action], 512)
+            print(
+                f"  {count:,} different replies, each met for the first time, 512 rows: "
+                f"{warm:,.0f}; {cold:,.0f} where the environment's own texts are new, too"
+            )
     remember_texts()
 
 

@@ -14,12 +14,17 @@ from convgym.domains.sales.descriptions import features_placed
 from convgym.domains.sales.labels import is_label, labels
 from convgym.domains.sales.user_understanding import understand_user
 from convgym.domains.sales.vocabulary import ACTIONS, HEARD_AS, SAID, U
-from convgym.domains.sales.world import CATEGORIES, FEATURES, FEATURES_EACH, NAMES, RIVALS
+from convgym.domains.sales.world import (
+    CATEGORIES,
+    EVERY_NAME,
+    FEATURES,
+    FEATURES_EACH,
+    RIVALS,
+)
 from convgym.evaluation.labelled import Reading
 from convgym.policies.sales import OraclePolicy
 
 DATA = Path(__file__).parent / "data"
-EVERY_PRODUCT = tuple(name for names in NAMES for name in names)
 USES = tuple(use for features in FEATURES for _, use in features)
 
 # Kind of trick -> how the oracle's act begins in whose place it comes, and the wanted tasks.
@@ -96,7 +101,7 @@ def filled(text, episode, pointer):
     days = product.get("delivery", 1)
     values = {
         "P": product.get("product", ""),
-        "OTHER": next(name for name in EVERY_PRODUCT if name not in shown),
+        "OTHER": next(name for name in EVERY_NAME if name not in shown),
         "PRICE": price,
         "DOLLARS": price.removeprefix("$"),
         "WRONG": "$1,234.56",

@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from sales_worded import EVERY_PRODUCT
 from talkers import Listener, Talker, pick, singles, written
 from twins import engine_of, results_in, rows_of
 
@@ -18,6 +17,7 @@ from convgym.domains.sales.vocabulary import ACTIONS
 from convgym.domains.sales.world import (
     ADDONS,
     CATEGORIES,
+    EVERY_NAME,
     FEATURES,
     RIVALS,
     money_text,
@@ -434,7 +434,7 @@ def test_no_more_than_that_can_be_wrong_with_a_reply():
 
 
 def test_all_that_is_read_of_a_reply_is_heard():
-    prices = [f"The {name} costs ${20 + k}." for k, name in enumerate(EVERY_PRODUCT[:18])]
+    prices = [f"The {name} costs ${20 + k}." for k, name in enumerate(EVERY_NAME[:18])]
     assert taken(" ".join(prices))[0]["n_said"] == understanding.MOST_ACTS
 
 

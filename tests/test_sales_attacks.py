@@ -9,7 +9,7 @@ from sales_seller import at, broken, do, sale
 from convgym.domains.sales import rules
 from convgym.domains.sales.descriptions import PACKAGE
 from convgym.domains.sales.labels import labels
-from convgym.domains.sales.plain_words import PRODUCTS
+from convgym.domains.sales.world import EVERY_NAME
 from convgym.language.phrases import packaged, read_tables
 from convgym.policies.null import OpenLoopPolicy
 from convgym.policies.sales import BY_THE_BOOK, OraclePolicy
@@ -125,7 +125,7 @@ def test_no_name_of_a_product_changes_what_is_said_of_it():
     assert len(texts) > 80
     for text in texts:
         usual = read_with("Aster Slim", text)
-        assert {read for name in PRODUCTS if (read := frozenset(read_with(name, text))) != usual} \
+        assert {read for name in EVERY_NAME if (read := frozenset(read_with(name, text))) != usual} \
             == set(), text
 
 

@@ -7,13 +7,14 @@ import gymnasium as gym
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sales_worded import EVERY_PRODUCT, rows
+from sales_worded import rows
 
 from convgym.domains.sales import understanding
 from convgym.domains.sales.delexicalisation import delexicalised, sentences_of
 from convgym.domains.sales.descriptions import feature_name
 from convgym.domains.sales.plain_words import NAMED
 from convgym.domains.sales.understanding import SalesReader
+from convgym.domains.sales.world import EVERY_NAME
 from convgym.evaluation.rollout import play
 from convgym.language import speech
 from convgym.language.tool_calls import parse_reply
@@ -51,7 +52,7 @@ FIGURES = (
     "qf07", "qf7", "qf99", "Qnaax Qmaax", "Qnzzx Qmzzx", "qnaax",
 )  # fmt: skip
 WORDS = (
-    *FIGURES, *EVERY_PRODUCT[::7], *map(feature_name, range(0, 48, 5)), "the Aster", "not", "if",
+    *FIGURES, *EVERY_NAME[::7], *map(feature_name, range(0, 48, 5)), "the Aster", "not", "if",
     "I", "you", "no", "or", "Is that okay?", "Shall I book it?", "Yes, it has that.", "but", "?",
 )  # fmt: skip
 
@@ -104,7 +105,7 @@ def test_no_cue_holds_what_is_set_aside():
     # What stands in the words of a text or a date is not looked for in a claim.
     assert {fact.kind for fact in READER.cues.facts.values()} <= {"number", "word"}
     assert not READER.cues.ids
-    names = {*map(feature_name, range(48)), *EVERY_PRODUCT}
+    names = {*map(feature_name, range(48)), *EVERY_NAME}
     assert len(names) == 48 + 72
 
 
@@ -115,7 +116,7 @@ def test_one_reading_serves_all_that_are_alike(monkeypatch):
     reader, read = SalesReader(READER.cues), []
     once = reader._meaning
     monkeypatch.setattr(reader, "_meaning", lambda *given: read.append(1) or once(*given))
-    for number, name in enumerate(EVERY_PRODUCT[1:60]):
+    for number, name in enumerate(EVERY_NAME[1:60]):
         feature, price = feature_name(number % 48), f"{1100 + number}.{11 + number}"
         claims = reader._read(f"The {name} has {feature} and costs ${price}, order S{12345}.", ())
         assert {(c.act, c.value, c.object) for c in claims} == {

@@ -348,7 +348,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         self._prepared = (action, characters)
         if episode.tool_results:
             self._transcript.add(TOOL, "\n".join(episode.tool_results))
-        return None if self._observation == "features" else self._ask_for_words()
+        return self._ask_for_words()
 
     def write(self, requests: Sequence[WriteRequest]) -> list[Written]:
         """Have this environment's writer word requests, of whichever environments they are."""

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from convgym.domains.sales.descriptions import MARK, feature_name
-from convgym.domains.sales.plain_words import NAMED, PRODUCTS
-from convgym.domains.sales.world import FEATURES, FEATURES_EACH
+from convgym.domains.sales.plain_words import NAMED
+from convgym.domains.sales.world import EVERY_NAME, FEATURES, FEATURES_EACH
 from convgym.language.speech import Claim, Spoken
 from convgym.language.understanding import Part
 
@@ -40,9 +40,9 @@ _MOST = 40
 _ORDER = 10001
 _NAMES = {own.lower(): name for own, name in NAMED.items()}
 _OWN_WORDS = tuple(_NAMES)
-assert tuple(_NAMES.values()) == PRODUCTS
+assert tuple(_NAMES.values()) == EVERY_NAME
 _FEATURES = len(FEATURES) * FEATURES_EACH
-assert min(len(PRODUCTS), _FEATURES) > _MOST
+assert min(len(EVERY_NAME), _FEATURES) > _MOST
 
 
 def delexicalised(sentences: Iterable[Spoken]) -> tuple[str, dict[str, str]] | None:
@@ -140,7 +140,7 @@ class _Aside:
         name = _NAMES.get(words)
         if name is None:
             return words
-        self.values[PRODUCTS[count]] = name
+        self.values[EVERY_NAME[count]] = name
         return _OWN_WORDS[count]
 
     def _feature(self, word: str, count: int) -> str:

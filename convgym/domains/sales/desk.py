@@ -187,8 +187,7 @@ class SalesDesk:
 
     def hear(self, episode: Episode, said: Sequence[Any]) -> list[Heard]:
         """What each act of speech means to this buyer."""
-        one = len(said) == 1 and isinstance(said[0], Said)
-        if not (one or all([isinstance(act, Said) for act in said])):
+        if not all([isinstance(act, Said) for act in said]):
             said = reader().ground_speech(self.shop, episode, said)
         return [self._hearing.hear(episode, act) for act in said]
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 
-from convgym.domains.sales.plain_words import PRODUCTS
 from convgym.domains.sales.prices import (
     ADDON_PRICE,
     AUTHORITY,
@@ -22,7 +21,7 @@ from convgym.domains.sales.prices import (
 )
 from convgym.domains.sales.understanding import Reranker, read_speech
 from convgym.domains.sales.vocabulary import DENIALS, OBJECTIONS, OFFERS, PROMISES, SLOTS
-from convgym.domains.sales.world import FEATURES
+from convgym.domains.sales.world import EVERY_NAME, FEATURES
 
 _UNLABELLED = ("chat", "jargon")
 _BESIDE = (ADDON_PRICE, SAVING)
@@ -31,7 +30,7 @@ _FEATURES = [name for features in FEATURES for name, _ in features]
 LABELS = frozenset(
     ["greet", "ask_intent", "explain", "apologise", "wait", "close", "hold", "recommend()"]
     + [f"ask({slot})" for slot in (*SLOTS, "more")]
-    + [f"recommend({product})" for product in PRODUCTS]
+    + [f"recommend({product})" for product in EVERY_NAME]
     + [f"inform({has}={name})" for has in ("has", "lacks") for name in (*_FEATURES, "asked")]
     + ["inform(stock=yes)", "confirm(book)", "done(book)"]
     + [f"answer({objection})" for objection in OBJECTIONS]
@@ -44,7 +43,7 @@ _AMOUNT = r"\d+(?:\.\d+)?"
 _NUMBERED = re.compile(
     rf"inform\((?:(?:{TOTAL}|{LIST_PRICE}|{DISCOUNT}|{AUTHORITY})={_AMOUNT}"
     r"|(?:delivery|stock)=\d+)\)"
-    rf"|quote\((?:(?:{'|'.join(map(re.escape, PRODUCTS))})=)?{_AMOUNT}\)"
+    rf"|quote\((?:(?:{'|'.join(map(re.escape, EVERY_NAME))})=)?{_AMOUNT}\)"
 )
 
 

@@ -18,8 +18,6 @@ from convgym.domains.sales.descriptions import marked, may_name_features
 from convgym.domains.sales.world import EVERY_NAME
 from convgym.language.rewriting import Rewriting, words_in
 
-PRODUCTS = EVERY_NAME
-
 _THING = r"(?:laptop|phone|camera|chair|machine|product|model)"
 _OTHERS = (
     "own|lunch|dinner|breakfast|friends?|family|wife|husband|partner|mother|father|son|daughter"
@@ -158,8 +156,8 @@ _PATTERNS: tuple[tuple[str, str, str], ...] = (  # in this order; small and capi
     ),
 )
 _IDIOMS = Rewriting(_PATTERNS)
-_SECONDS = "|".join(dict.fromkeys(name.split()[1] for name in PRODUCTS))
-assert all(len(name.split()) == 2 for name in PRODUCTS)
+_SECONDS = "|".join(dict.fromkeys(name.split()[1] for name in EVERY_NAME))
+assert all(len(name.split()) == 2 for name in EVERY_NAME)
 
 
 def _own_words(number: int) -> str:
@@ -168,8 +166,8 @@ def _own_words(number: int) -> str:
     return f"Qn{letters}x Qm{letters}x"
 
 
-_OWN = {name.lower(): _own_words(number) for number, name in enumerate(PRODUCTS)}
-NAMED = {_OWN[name.lower()]: name for name in PRODUCTS}
+_OWN = {name.lower(): _own_words(number) for number, name in enumerate(EVERY_NAME)}
+NAMED = {_OWN[name.lower()]: name for name in EVERY_NAME}
 """Names of products by the words that stand for them: who reads of the Granite Book or the Kestrel
 Max is neither to book anything nor told a maximum."""
 
@@ -194,9 +192,9 @@ def _name(full: str) -> _Name:
     return _Name(first, short, called, _OWN[full.lower()], f"he {full}")
 
 
-_NAMES = {full.split()[0].lower(): _name(full) for full in PRODUCTS}
+_NAMES = {full.split()[0].lower(): _name(full) for full in EVERY_NAME}
 """The products by their first words in small letters; they may be looked for in any order."""
-assert len(_NAMES) == len(PRODUCTS)
+assert len(_NAMES) == len(EVERY_NAME)
 assert _NAMES.keys().isdisjoint(_SECONDS.lower().split("|"))
 
 

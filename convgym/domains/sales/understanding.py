@@ -34,8 +34,9 @@ from convgym.domains.sales.assertions import (
 from convgym.domains.sales.delexicalisation import delexicalised, lexicalised, sentences_of
 from convgym.domains.sales.descriptions import PACKAGE
 from convgym.domains.sales.grounding import ground_speech
-from convgym.domains.sales.plain_words import NAMED, PRODUCTS, plain
+from convgym.domains.sales.plain_words import NAMED, plain
 from convgym.domains.sales.prices import QUOTE, prices_told
+from convgym.domains.sales.world import EVERY_NAME
 from convgym.engine import acts
 from convgym.engine.acts import AgentTurn, Said
 from convgym.language import speech
@@ -103,7 +104,7 @@ def understand(text: str, reranker: Reranker | None = None) -> AgentTurn:
 
 def read_speech(text: str, reranker: Reranker | None = None) -> tuple[Claim, ...]:
     """What an agent's words claim, in order of speech; empty where nothing is understood."""
-    claims = _reader().read(text, PRODUCTS)
+    claims = _reader().read(text, EVERY_NAME)
     if reranker is None or any(claim.act not in ("chat", "jargon") for claim in claims):
         return claims
     labels = (label for label in reranker.propose(text) if label in HARMLESS)

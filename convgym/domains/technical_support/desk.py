@@ -179,8 +179,7 @@ class SupportDesk:
 
     def hear(self, episode: Episode, said: Sequence[Any]) -> list[Heard]:
         """What each act of speech means to this customer."""
-        one = len(said) == 1 and isinstance(said[0], Said)
-        if not (one or all([isinstance(act, Said) for act in said])):
+        if not all([isinstance(act, Said) for act in said]):
             from convgym.domains.technical_support.grounding import ground_speech
 
             said = ground_speech(episode, said)
