@@ -12,6 +12,7 @@ import pytest
 
 import convgym  # noqa: F401  registers the environments
 from convgym.data.episodes import collect
+from convgym.data.transitions import EpisodeArrays, returns_to_go
 from convgym.domains.catalogue import domain_called
 from convgym.errors import DatasetError, InvalidConfiguration, MissingExtra
 from convgym.evaluation.rollout import play
@@ -20,7 +21,6 @@ from convgym.policies.scripted import PlannerPolicy
 from trainers.offline import d3rlpy_adapter as adapter
 from trainers.offline.d3rlpy_manners import import_d3rlpy
 from trainers.offline.discrete_policy import DiscretePolicy, from_safetensors, to_safetensors
-from trainers.offline.transitions import EpisodeArrays, returns_to_go
 
 minari = pytest.importorskip("minari")
 pytest.importorskip("torch", reason="torch is not installed")

@@ -129,6 +129,89 @@ def check(
             raise typer.Exit(1)
 
 
+data = typer.Typer(help="Minari datasets: build, fetch, check, publish.", no_args_is_help=True)
+app.add_typer(data, name="data")
+_Ids = Annotated[list[str], typer.Argument(help="Such as convgym/sales/mixed-v0.")]
+_Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+
+
+@data.callback()
+def data_commands() -> None:
+    """Minari datasets: build, fetch, check, publish."""
+
+
+@data.command("build")
+def build_data(
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="Such as convgym/sales/mixed-v0.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All that have a recipe.")] = False,
+    overwrite: _Overwrite = False,
+) -> None:
+    """Build datasets from their recipes, where minari.load_dataset finds them."""
+    from convgym.cli import data as datasets
+
+    with _mistakes():
+        datasets.build(ids or [], every, overwrite, typer.echo)
+
+
+@data.command("list")
+def list_data(
+    remote: Annotated[
+        str | None, typer.Option("--from", help="A remote to ask too, as https://….")
+    ] = None,
+) -> None:
+    """Say which datasets there are, and where they can be had."""
+    from convgym.cli import data as datasets
+
+    with _mistakes():
+        datasets.listing(remote, typer.echo)
+
+
+@data.command("check")
+def check_data(
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="All local ones where none is named.")
+    ] = None,
+) -> None:
+    """Say whether local datasets are what their recipes promise."""
+    from convgym.cli import data as datasets
+
+    with _mistakes():
+        if not datasets.check(ids or [], typer.echo):
+            raise typer.Exit(1)
+
+
+@data.command("download")
+def download_data(
+    ids: _Ids,
+    remote: Annotated[
+        str | None,
+        typer.Option("--from", help="file://, https:// or hf://; else MINARI_REMOTE says."),
+    ] = None,
+    overwrite: _Overwrite = False,
+) -> None:
+    """Fetch datasets from a remote, whole and unchanged, or not at all."""
+    from convgym.cli import data as datasets
+
+    with _mistakes():
+        datasets.download(ids, remote, overwrite, typer.echo)
+
+
+@data.command("publish")
+def publish_data(
+    ids: _Ids,
+    remote: Annotated[str, typer.Option("--to", help="A folder, or hf://organisation.")],
+    token: Annotated[str | None, typer.Option(envvar="HF_TOKEN", help="Of Hugging Face.")] = None,
+    overwrite: _Overwrite = False,
+) -> None:
+    """Put datasets into a folder for a web server, or onto Hugging Face."""
+    from convgym.cli import data as datasets
+
+    with _mistakes():
+        datasets.publish(ids, remote, token, overwrite, typer.echo)
+
+
 def _keyword(given: str) -> tuple[str, Any]:
     """`name=value` as a keyword; the value may be JSON."""
     name, equals, value = given.partition("=")

@@ -13,7 +13,8 @@ While an episode is played, what its row shows is written into columns, all rows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,6 +78,19 @@ def _known(envs: Envs, info_fields: Sequence[str] | str | None) -> list[str]:
     return [name for name in infos if not name.startswith("_")]
 
 
+def parted(
+    episodes: Iterable[EpisodeBuffer], part: str, noted: Sequence[str] = ()
+) -> Iterator[EpisodeBuffer]:
+    """Episodes seen as Dicts, as who sees one `part` alone has them; `noted` parts become infos.
+
+    A policy may so look at more than the data shows: one that speaks needs the Dict's `view`.
+    """
+    for episode in episodes:
+        seen: Any = episode.observations
+        infos = {**(episode.infos or {}), **{name: seen[name] for name in noted}}
+        yield replace(episode, observations=seen[part], infos=infos)
+
+
 class Columns:
     """What the running episodes have shown and done so far."""
 
@@ -116,6 +130,7 @@ class Columns:
         self._put("infos", rows, turns, shown)
         self._put("policy", rows, turns, policy.indices)
         self._put("propensity", rows, turns, policy.propensities)
+        self._put("act", rows, turns, policy.acts)
 
     def _put(self, name: str, rows: NDArray[np.intp], turns: Any, values: Any) -> None:
         """Write `values` (k, …) of `rows` at their turns; dicts have a column a key."""
@@ -144,7 +159,9 @@ class Columns:
         chosen[0] = chosen[-1]  # one policy plays an episode from start to end
         odds = self._part("propensity", row, length + 1)
         odds[0] = np.nan
-        kept["infos"] |= {"policy": chosen, "propensity": odds}
+        acts = self._part("act", row, length + 1)
+        acts[0] = -1
+        kept["infos"] |= {"policy": chosen, "propensity": odds, "act": acts}
         return kept
 
     def _part(self, name: str, row: int, count: int) -> Any:

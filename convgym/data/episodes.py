@@ -7,6 +7,7 @@
 
     infos, by index      t = 0    t
     action_mask           m0      legal acts when a_t is decided; not there for text actions
+    act                   -1      number of the act behind a_(t-1), where actions are texts
     propensity            NaN     probability of a_(t-1) under the policy that played, see below
     policy                k       which of the policies handed to `collect` played; constant
     success               0       1 at the end of an episode that reached its goal
@@ -24,11 +25,8 @@ Few keys on purpose: every one makes writing slower. Needs Minari, but only once
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from copy import deepcopy
 from itertools import chain
 from pathlib import Path
@@ -39,10 +37,11 @@ import numpy as np
 
 from convgym.data.hdf5_writing import write_episodes
 from convgym.data.info_fields import chosen_fields, info_column
+from convgym.data.local_root import check_free, hidden_root, minari_module, settle
 from convgym.data.mixture import BehaviorMixture
 from convgym.engine.keys import TASK, below, child, draw
 from convgym.engine.tasks import SPLITS, check_split
-from convgym.errors import DatasetError, MissingExtra
+from convgym.errors import DatasetError
 from convgym.evaluation.rollout import Rollout, play
 from convgym.evaluation.side_by_side import Plan
 from convgym.policies.policy import Policy
@@ -107,6 +106,7 @@ def _buffer(
     played = {
         "policy": [policy] * length,
         "propensity": [np.nan, *rollout.propensities],
+        "act": [-1, *rollout.acts],
     }
     return episode_buffer(
         spaces,
@@ -133,7 +133,7 @@ def episode_buffer(
     infos: dict[str, Any],
 ) -> EpisodeBuffer:
     """One episode as Minari has it; observations and actions are lists or stacked arrays."""
-    _minari()
+    minari_module()
     from minari.data_collector import EpisodeBuffer
 
     ends = np.arange(1, rollout.length + 1) == rollout.length
@@ -160,12 +160,12 @@ def _column(space: gym.Space[Any], values: Any) -> Any:
 
 def write_dataset(
     dataset_id: str,
-    env: gym.Env[Any, Any],
+    env: gym.Env[Any, Any] | tuple[gym.Space[Any], gym.Space[Any]],
     buffers: Iterable[EpisodeBuffer],
     *,
     description: str,
-    ref_min_score: float,
-    ref_max_score: float,
+    ref_min_score: float | None,
+    ref_max_score: float | None,
     algorithm_name: str,
     eval_env: gym.envs.registration.EnvSpec | None = None,
     author: str = AUTHOR,
@@ -173,43 +173,42 @@ def write_dataset(
     code_permalink: str | None = None,
     requirements: Sequence[str] = REQUIREMENTS,
     overwrite: bool = False,
+    finish: Callable[[Any], None] | None = None,
 ) -> MinariDataset:
     """Write episodes as the Minari dataset `dataset_id` into Minari's local root, whole or not.
 
-    `buffers` may be an iterator, of `convgym.data.collection.collect_episodes` for one.
+    `env` is what played, or the spaces of observations and actions where people did. `buffers` may
+    be an iterator, of `convgym.data.collection.collect_episodes` for one.
     `ref_min_score` and `ref_max_score` are the returns of a null policy and of the best known
-    one. `eval_env` defaults to `env`'s spec on the split "test". Everything is written into a
-    hidden folder of the same root first and moved at the end; what a killed process leaves
-    behind there is not seen by Minari. Not for two threads at once: Minari is told of the
-    hidden folder through its environment variable.
+    one. `eval_env` defaults to `env`'s spec on the split "test". `finish` is handed the storage
+    when all episodes are in it. What is written appears whole or not at all
+    (`convgym.data.local_root`); not for two threads at once.
 
     Raises DatasetError for an id that is taken (unless `overwrite`) or for no episodes.
     """
-    minari = _minari()
-    from minari.storage import get_dataset_path
-
-    place = get_dataset_path(dataset_id)
-    if place.exists() and not overwrite:
-        raise DatasetError(
-            f"a dataset {dataset_id!r} exists already in {get_dataset_path()}; "
-            "pass overwrite=True or choose another id"
-        )
+    minari = minari_module()
+    check_free(dataset_id, overwrite)
     episodes = iter(buffers)
     first = next(episodes, None)
     if first is None:
         raise DatasetError(f"there are no episodes to write as {dataset_id!r}; collect some first")
-    assert env.spec is not None, "make the environment with gymnasium.make, which knows its spec"
-    if eval_env is None:
-        eval_env = deepcopy(env.spec)
-        eval_env.kwargs["split"] = "test"
-    with tempfile.TemporaryDirectory(prefix=".writing-", dir=get_dataset_path()) as aside:
-        with _minari_root(aside), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="`(author_email|code_permalink)` is set to")
+    played: dict[str, Any] = {"eval_env": eval_env}
+    if isinstance(env, tuple):
+        played |= dict(zip(("observation_space", "action_space"), env, strict=True))
+    else:
+        assert env.spec is not None, "make it with gymnasium.make, which knows its spec"
+        played["env"] = env
+        if eval_env is None:
+            played["eval_env"] = deepcopy(env.spec)
+            played["eval_env"].kwargs["split"] = "test"
+    with hidden_root() as aside:
+        with warnings.catch_warnings():
+            unset = "author_email|code_permalink" + "|eval_env" * isinstance(env, tuple)
+            warnings.filterwarnings("ignore", message=f"`({unset})` is set to|env_spec is None")
             empty = minari.create_dataset_from_buffers(
                 dataset_id,
                 [],
-                env=env,
-                eval_env=eval_env,
+                **played,
                 algorithm_name=algorithm_name,
                 author=author,
                 author_email=author_email,
@@ -221,7 +220,9 @@ def write_dataset(
                 requirements=list(requirements),
             )
             _fill(empty.storage, chain([first], episodes))
-        _move(Path(aside), dataset_id, place)
+            if finish is not None:
+                finish(empty.storage)
+        settle(aside, dataset_id)
     return minari.load_dataset(dataset_id)
 
 
@@ -231,40 +232,6 @@ def _fill(storage: Any, episodes: Iterable[EpisodeBuffer]) -> None:
     storage.update_metadata(
         {"total_episodes": count, "total_steps": steps, "dataset_size": storage.get_size()}
     )
-
-
-def _move(aside: Path, dataset_id: str, place: Path) -> None:
-    """Put the finished dataset where it belongs; a predecessor leaves only when it is there."""
-    from minari.dataset.minari_dataset import parse_dataset_id
-    from minari.namespace import create_namespace, list_local_namespaces
-
-    namespace = parse_dataset_id(dataset_id)[0]
-    if namespace is not None and namespace not in list_local_namespaces():
-        create_namespace(namespace)
-    if place.exists():
-        old = aside / "replaced"
-        place.rename(old)
-        try:
-            (aside / dataset_id).rename(place)
-        except OSError:
-            old.rename(place)
-            raise
-    else:
-        (aside / dataset_id).rename(place)
-
-
-@contextmanager
-def _minari_root(folder: str) -> Iterator[None]:
-    """Minari's local root is `folder` for a while."""
-    before = os.environ.get("MINARI_DATASETS_PATH")
-    os.environ["MINARI_DATASETS_PATH"] = folder
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["MINARI_DATASETS_PATH"]
-        else:
-            os.environ["MINARI_DATASETS_PATH"] = before
 
 
 def content_hash(data: MinariDataset | Sequence[EpisodeBuffer]) -> str:
@@ -314,11 +281,3 @@ def _absorb(digest: Any, value: Any) -> None:
         array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
         digest.update(f"{array.dtype.kind}{array.dtype.itemsize}{array.shape}".encode())
         digest.update(array.tobytes())
-
-
-def _minari() -> Any:
-    try:
-        import minari
-    except ImportError:
-        raise MissingExtra("minari", "data") from None
-    return minari

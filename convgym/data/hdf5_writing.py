@@ -32,18 +32,25 @@ _MOST_REMEMBERED = 200_000
 """Small arrays that are known again."""
 
 
-def write_episodes(path: Path, episodes: Iterable[EpisodeBuffer]) -> tuple[int, int]:
+def write_episodes(
+    path: Path, episodes: Iterable[EpisodeBuffer], first: int = 0
+) -> tuple[int, int]:
     """Write all `episodes` into a new file at `path`: how many, and their steps together.
+
+    With `first` they go behind the first so many episodes of the file, and what stood there is
+    left out.
 
     Raises ValueError for a text with a NUL character, which HDF5 cannot hold.
     """
     import h5py
 
     count = steps = 0
-    with h5py.File(path, "w") as file:
+    with h5py.File(path, "r+" if first else "w") as file:
+        for name in [name for name in file if int(name.removeprefix("episode_")) >= first]:
+            del file[name]
         writer = _Writer(file)
         for count, episode in enumerate(episodes, 1):
-            writer.write(count - 1, episode)
+            writer.write(first + count - 1, episode)
             steps += len(episode)
     return count, steps
 

@@ -1,8 +1,8 @@
 """Which fields of the infos an episode keeps, and in what form.
 
     None     the usual ones: what learners read
-    names    these: any of the environment's, and `policy` and `propensity`
-    "all"    every field of the environment's, and `policy` and `propensity`
+    names    these: any of the environment's, and `policy`, `propensity` and `act`
+    "all"    every field of the environment's, and `policy`, `propensity` and `act`
 
 Every field costs time and space in writing, so few is better. Numbers are stored as numbers, truth
 as 0 and 1, text as text.
@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from convgym.errors import InvalidConfiguration
 
 ALL = "all"
-PLAYED = ("policy", "propensity")
+PLAYED = ("policy", "propensity", "act")
 """What the collector adds to the infos of the environment."""
 
 _FORMS: dict[str, type[np.generic]] = {
+    "act": np.int16,
     "action_mask": np.int8,
     "policy": np.int8,
     "propensity": np.float64,
@@ -35,10 +36,9 @@ _FORMS: dict[str, type[np.generic]] = {
 def usual_fields(
     observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
 ) -> tuple[str, ...]:
-    """The mask of acts, and what was meant by words, where there are any."""
-    fields = [*PLAYED, "success", "user_log_prob"]
-    if isinstance(action_space, spaces.Discrete):
-        fields.append("action_mask")
+    """The mask of acts, or the act behind a reply; and what the user's words meant."""
+    fields = ["policy", "propensity", "success", "user_log_prob"]
+    fields.append("act" if isinstance(action_space, spaces.Text) else "action_mask")
     if not isinstance(observation_space, spaces.Box):
         fields.append("user_acts")
     return tuple(fields)

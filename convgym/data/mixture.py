@@ -73,6 +73,11 @@ class BehaviorMixture:
         """Probability of the newest action under the policy that plays; NaN where unknown."""
         return getattr(self.policies[self.index], "propensity", float("nan"))
 
+    @property
+    def act(self) -> int:
+        """The act behind the newest reply in words; -1 where there is none."""
+        return getattr(self.policies[self.index], "act", -1)
+
     def predict(
         self,
         observation: Any,
@@ -97,6 +102,7 @@ class BatchMixture:
         self._played_by = np.zeros(0, dtype=np.intp)  # (rows,)
         self.propensities = np.zeros(0)
         self.indices = np.zeros(0, dtype=np.intp)
+        self.acts = np.zeros(0, dtype=np.intp)
 
     def begin(self, rows: Rows, seeds: Sequence[int]) -> None:
         """Begin an episode in each of `rows`; each seed decides who plays it."""
@@ -114,13 +120,14 @@ class BatchMixture:
         """The actions of the policies that play, in the order of `rows`."""
         self.indices = self._played_by[rows]
         self.propensities = np.full(len(rows), np.nan)
+        self.acts = np.full(len(rows), -1)
         chosen: list[Any] = [None] * len(rows)
         for number, policy in enumerate(self.policies):
             own = np.flatnonzero(self.indices == number)
             if not len(own):
                 continue
             made = policy.actions(rows_of(observations, own), masks[own], rows[own], deterministic)
-            self.propensities[own] = policy.propensities
+            self.propensities[own], self.acts[own] = policy.propensities, policy.acts
             for place, action in zip(own.tolist(), made, strict=True):
                 chosen[place] = action
         return chosen if isinstance(chosen[0], str) else np.array(chosen, dtype=np.int64)

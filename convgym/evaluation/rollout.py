@@ -25,6 +25,7 @@ class Rollout:
     rewards: list[float] = field(default_factory=list)  # T
     infos: list[dict[str, Any]] = field(default_factory=list)  # T + 1
     propensities: list[float] = field(default_factory=list)  # T, NaN where unknown
+    acts: list[int] = field(default_factory=list)  # T, behind replies in words; else -1
     terminated: bool = False
     truncated: bool = False
     return_: float = 0.0
@@ -67,5 +68,6 @@ def play(
             rollout.actions.append(action)
             rollout.rewards.append(float(reward))
             rollout.propensities.append(getattr(policy, "propensity", float("nan")))
+            rollout.acts.append(getattr(policy, "act", -1))
     rollout.final_info = info
     return rollout

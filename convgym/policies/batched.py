@@ -31,6 +31,7 @@ class BatchPolicy(Protocol):
     name: str
     propensities: NDArray[np.float64]  # (k,) of the newest actions; NaN where unknown
     indices: NDArray[np.intp]  # (k,) which policy of a mixture chose them; else 0
+    acts: NDArray[np.intp]  # (k,) the acts behind them, where they are words; else -1
 
     def begin(self, rows: Rows, seeds: Sequence[int]) -> None:
         """Begin an episode in each of `rows`; the same seed gives the same choices."""
@@ -54,6 +55,7 @@ class BatchActPolicy:
         self._steps = np.zeros(0, dtype=np.uint64)  # (rows,)
         self.propensities = np.zeros(0)
         self.indices = np.zeros(0, dtype=np.intp)
+        self.acts = np.zeros(0, dtype=np.intp)
 
     def begin(self, rows: Rows, seeds: Sequence[int]) -> None:
         """Begin an episode in each of `rows`."""
@@ -82,6 +84,7 @@ class BatchActPolicy:
             self._steps[rows] += np.uint64(1)
         self.propensities = probabilities[np.arange(len(rows)), chosen]
         self.indices = np.zeros(len(rows), dtype=np.intp)
+        self.acts = np.full(len(rows), -1)
         return chosen.astype(np.int64)
 
 
@@ -103,19 +106,20 @@ class RowPolicies:
     """
 
     def __init__(self, make: Callable[[], Policy]) -> None:
-        self._make = make
+        self.make = make
         self._policies = [make()]
         self._states: list[Any] = [None]
         self._starts = [True]
         self.name = self._policies[0].name
         self.propensities = np.zeros(0)
         self.indices = np.zeros(0, dtype=np.intp)
+        self.acts = np.zeros(0, dtype=np.intp)
 
     def begin(self, rows: Rows, seeds: Sequence[int]) -> None:
         """Begin an episode in each of `rows`."""
         for row, seed in zip(np.asarray(rows).tolist(), seeds, strict=True):
             while row >= len(self._policies):
-                self._policies.append(self._make())
+                self._policies.append(self.make())
                 self._states.append(None)
                 self._starts.append(True)
             self._policies[row].reset(seed)
@@ -139,4 +143,5 @@ class RowPolicies:
         nothing = float("nan")
         self.propensities = np.array([getattr(p, "propensity", nothing) for p in played])
         self.indices = np.array([getattr(p, "index", 0) for p in played], dtype=np.intp)
+        self.acts = np.array([getattr(p, "act", -1) for p in played], dtype=np.intp)
         return chosen if chosen and isinstance(chosen[0], str) else np.array(chosen, dtype=np.int64)

@@ -28,6 +28,8 @@ class RenderedPolicy:
         self._domain = domain_called(domain)
         self._bank = bank or self._domain.agent_banks()["train"]
         self._key, self._step = 0, 0
+        self.act = -1
+        """Number of the act behind the newest reply."""
 
     @property
     def propensity(self) -> float:
@@ -50,10 +52,10 @@ class RenderedPolicy:
         """The next reply. In text mode the mask is all ones; legality comes from the belief."""
         belief = observation["features"]
         mask = self._domain.actions.mask((belief > 0).astype(np.uint8))
-        number, state = self.policy.predict(
+        self.act, state = self.policy.predict(
             observation, state, episode_start, deterministic, action_masks=mask
         )
         drawn = draw(self._key, WORDING, self._step, 7)
         self._step += 1
         view = json.loads(observation["view"])
-        return self._domain.agent_reply(number, view, self._bank, drawn), state
+        return self._domain.agent_reply(self.act, view, self._bank, drawn), state

@@ -1,18 +1,11 @@
 """d3rlpy's discrete learners on conversations: Minari dataset in, `DiscretePolicy` out.
 
-    Minari dataset ─► read_episodes ─► one d3rlpy Episode per conversation ─► ReplayBuffer
-                                                                                 │ fit_d3rlpy
-    DiscretePolicy (numpy, legal acts only) ◄─ weights copied out ◄─ d3rlpy algo ◄┘
+    Minari dataset ─► ReplayBuffer (trainers.offline.d3rlpy_buffers) ─┐ fit_d3rlpy
+                                                                      ▼
+    DiscretePolicy (numpy, legal acts only) ◄─ weights copied out ◄─ d3rlpy algo
 
 What d3rlpy 2.8.1 would do by itself, and why not:
 
-- `d3rlpy.datasets.get_minari` concatenates T + 1 observations beside T actions: every episode
-  after the first is misaligned. It is never used here.
-- Of an episode that was cut off it drops the last transition, with its reward. Here o_T is
-  appended as one more row with act 0 and reward 0. d3rlpy samples T transitions of such an
-  episode, so the row is read as a next observation and never drawn as a transition.
-  Trajectory slicers (Decision Transformer) do see it.
-- It takes as many acts as the data show. Here the action space says how many there are.
 - It values illegal acts too. Here they are masked (`trainers.offline.masked_q`).
 - Its BEAR does not work; it is refused.
 
@@ -25,13 +18,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convgym.data.transitions import EpisodeArrays
 from convgym.errors import DatasetError, InvalidConfiguration
 from convgym.policies.policy import Policy
+from trainers.offline.d3rlpy_buffers import episodes_and_size, to_replay_buffer
 from trainers.offline.d3rlpy_manners import import_d3rlpy, quiet, seeded, version
 from trainers.offline.discrete_policy import DiscretePolicy
-from trainers.offline.transitions import EpisodeArrays, read_episodes
 
 if TYPE_CHECKING:
     from minari import MinariDataset
@@ -45,92 +38,6 @@ _BEAR = (
     "that cancels the MMD penalty (since 2.3.0), and it squashes the imitator's actions twice "
     "(since 2.1.0), so it optimises Q alone; choose another algorithm, such as BCQ or CQL"
 )
-
-
-# -- data ------------------------------------------------------------------------------------------
-
-
-def to_replay_buffer(
-    data: MinariDataset | Sequence[EpisodeArrays],
-    action_size: int | None = None,
-    *,
-    with_masks: bool = False,
-    n_step_td: int = 1,
-    discount: float = 1.0,
-) -> Any:
-    """A d3rlpy ReplayBuffer with one Episode per conversation, all of their transitions.
-
-    `action_size` is read off a dataset's action space; with plain arrays it must be given.
-    `with_masks` appends the mask to each observation row. With `n_step_td` above 1 a transition
-    spans that many turns, its reward discounted by `discount`.
-
-    Raises DatasetError where acts are not numbers below `action_size`, or where a mask is
-    missing or forbids the act that was taken.
-    """
-    d3rlpy = import_d3rlpy()
-    episodes, size = _episodes_and_size(data, action_size)
-    parts = d3rlpy.dataset
-    converted = [_episode(parts, episode, size, with_masks) for episode in episodes]
-    picker = parts.MultiStepTransitionPicker(n_step_td, discount) if n_step_td > 1 else None
-    with quiet(), seeded(0):  # building one draws from numpy's global generator
-        return parts.ReplayBuffer(
-            parts.InfiniteBuffer(),
-            transition_picker=picker,
-            episodes=converted,
-            observation_signature=converted[0].observation_signature,
-            action_signature=converted[0].action_signature,
-            reward_signature=converted[0].reward_signature,
-            action_space=d3rlpy.ActionSpace.DISCRETE,
-            action_size=size,
-        )
-
-
-def _episodes_and_size(
-    data: MinariDataset | Sequence[EpisodeArrays], action_size: int | None
-) -> tuple[Sequence[EpisodeArrays], int]:
-    if not isinstance(data, Sequence):
-        space: Any = data.action_space
-        if not hasattr(space, "n") or space.start != 0:
-            raise DatasetError(
-                f"the dataset's actions are {space}; this adapter takes acts numbered from 0, "
-                'as in environments made with action="act"'
-            )
-        if action_size is None:
-            action_size = int(space.n)
-        data = read_episodes(data)
-    if action_size is None:
-        raise InvalidConfiguration("episodes as arrays need action_size, the number of all acts")
-    if not data:
-        raise DatasetError("there are no episodes to learn from")
-    return data, action_size
-
-
-def _episode(parts: Any, episode: EpisodeArrays, size: int, with_masks: bool) -> Any:
-    actions = episode.actions
-    if actions.dtype.kind not in "iu" or actions.min() < 0 or actions.max() >= size:
-        raise DatasetError(
-            f"an episode has actions that are not whole numbers from 0 to {size - 1}"
-        )
-    rows = np.asarray(episode.observations, dtype=np.float32)
-    if rows.ndim != 2:
-        raise DatasetError(f"observations of shape {rows.shape[1:]}; this adapter takes vectors")
-    if with_masks:
-        rows = np.concatenate([rows, _masks(episode)], axis=1)
-    extra = 0 if episode.terminated else 1  # o_T, never drawn as a transition of its own
-    return parts.Episode(
-        observations=rows[: len(episode) + extra],
-        actions=np.pad(actions, (0, extra)).astype(np.int32)[:, None],
-        rewards=np.pad(episode.rewards, (0, extra)).astype(np.float32)[:, None],
-        terminated=episode.terminated,
-    )
-
-
-def _masks(episode: EpisodeArrays) -> NDArray[np.float32]:
-    if episode.masks is None:
-        raise DatasetError("the dataset holds no action masks; train without them")
-    if not episode.masks[np.arange(len(episode)), episode.actions].all():
-        raise DatasetError("an episode's mask forbids an act that was taken; it is misaligned")
-    return episode.masks.astype(np.float32)
 
 
 # -- learning --------------------------------------------------------------------------------------
@@ -219,7 +126,7 @@ def train_discrete_cql(
     """
     d3rlpy = import_d3rlpy()
     _check(alpha=alpha, discount=discount, n_step_td=n_step_td)
-    episodes, size = _episodes_and_size(dataset, action_size)
+    episodes, size = episodes_and_size(dataset, action_size)
     masked = all(episode.masks is not None for episode in episodes)
     buffer = to_replay_buffer(
         episodes, size, with_masks=masked, n_step_td=n_step_td, discount=discount
@@ -257,7 +164,7 @@ def train_discrete_bc(
     log-probabilities.
     """
     d3rlpy = import_d3rlpy()
-    episodes, size = _episodes_and_size(dataset, action_size)
+    episodes, size = episodes_and_size(dataset, action_size)
     config = d3rlpy.algos.DiscreteBCConfig(
         batch_size=batch_size,
         learning_rate=learning_rate,
@@ -278,6 +185,11 @@ def _train(
     evaluators: Mapping[str, Evaluator] | None,
     evaluate_every: int,
 ) -> tuple[DiscretePolicy, History]:
+    if buffer.dataset_info.action_space != import_d3rlpy().ActionSpace.DISCRETE:
+        raise DatasetError(
+            "the dataset's actions are vectors, and this learner chooses among acts; hand "
+            "to_replay_buffer's buffer to one of d3rlpy's continuous algorithms"
+        )
     history: History = []
 
     def report(algo: Any, step: int, losses: dict[str, float]) -> None:

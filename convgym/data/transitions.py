@@ -13,30 +13,35 @@ Transition t is (o_t, a_t, r_t, o_{t+1}), within one episode. Whoever concatenat
 over episodes beside T actions each, shifts every episode but the first.
 
 A cut episode (`truncated`) has no terminal state: bootstrap from o_T. An episode with both
-flags has ended by itself. Knows nothing of learners.
+flags has ended by itself. `episode_buffers` is the way back. Knows nothing of learners.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from convgym.data.info_fields import info_column
 from convgym.errors import DatasetError
 
 if TYPE_CHECKING:
     from minari import MinariDataset
+    from minari.data_collector import EpisodeBuffer
+
+Parts = str | Sequence[str]
+"""Of Dict observations: the part that is read, or several, which make a dict of arrays."""
 
 
 @dataclass(frozen=True, eq=False)
 class EpisodeArrays:
     """One episode of T agent turns."""
 
-    observations: NDArray[Any]  # (T + 1, …); of Text: objects
-    actions: NDArray[Any]  # (T,)
+    observations: Any  # (T + 1, …); of Text: objects; of several parts: a dict of such
+    actions: NDArray[Any]  # (T, …); of Text: objects
     rewards: NDArray[np.float64]  # (T,)
     terminated: bool
     """Ended by itself: nothing follows o_T."""
@@ -64,25 +69,27 @@ def returns_to_go(rewards: NDArray[np.float64], discount: float) -> NDArray[np.f
 
 
 def read_episodes(
-    dataset: MinariDataset, discount: float = 1.0, part: str = "features"
+    dataset: MinariDataset, discount: float = 1.0, part: Parts = "features"
 ) -> list[EpisodeArrays]:
     """Every episode of a Minari dataset (or of a filtered or split one), in its order.
 
-    Of Dict observations, `part` is read. Raises DatasetError for an episode whose lengths or
-    flags do not fit together.
+    Of Dict observations, `part` is read, or several of them. Raises DatasetError for an episode
+    whose lengths or flags do not fit together.
     """
     return [_arrays(episode, discount, part) for episode in dataset.iterate_episodes()]
 
 
-def _arrays(episode: Any, discount: float, part: str) -> EpisodeArrays:
-    observations = _observations(episode.observations, part)
-    actions, rewards = np.asarray(episode.actions), np.asarray(episode.rewards, dtype=np.float64)
-    infos = episode.infos or {}
+def _arrays(episode: Any, discount: float, part: Parts) -> EpisodeArrays:
+    observations, actions = _observations(episode.observations, part), _array(episode.actions)
+    rewards, infos = np.asarray(episode.rewards, dtype=np.float64), episode.infos or {}
     terminated, truncated = _ending(episode)
     masks, propensities = infos.get("action_mask"), infos.get("propensity")
     length = len(actions)
-    _check(episode.id, "observations", len(observations), length + 1)
+    read = observations if isinstance(observations, dict) else {"": observations}
+    for column in read.values():
+        _check(episode.id, "observations", len(column), length + 1)
     _check(episode.id, "rewards", len(rewards), length)
+    _check(episode.id, "flags", len(episode.terminations), length)
     for name in infos.keys() & {"action_mask", "propensity", "policy", "success"}:
         _check(episode.id, f"infos of {name!r}", len(infos[name]), length + 1)
     return EpisodeArrays(
@@ -99,16 +106,21 @@ def _arrays(episode: Any, discount: float, part: str) -> EpisodeArrays:
     )
 
 
-def _observations(stored: Any, part: str) -> NDArray[Any]:
-    if isinstance(stored, Mapping):
-        if part not in stored:
-            raise DatasetError(
-                f"the observations have no part {part!r}; there are {', '.join(sorted(stored))}"
-            )
-        stored = stored[part]
-    if isinstance(stored, np.ndarray):
-        return stored
-    return np.array(list(stored), dtype=object)
+def _observations(stored: Any, part: Parts) -> Any:
+    if not isinstance(stored, Mapping):
+        return _array(stored)
+    missing = {part} - stored.keys() if isinstance(part, str) else set(part) - stored.keys()
+    if missing:
+        raise DatasetError(
+            f"the observations have no part {min(missing)!r}; there are {', '.join(sorted(stored))}"
+        )
+    if isinstance(part, str):
+        return _array(stored[part])
+    return {name: _array(stored[name]) for name in part}
+
+
+def _array(stored: Any) -> NDArray[Any]:
+    return stored if isinstance(stored, np.ndarray) else np.array(list(stored), dtype=object)
 
 
 def _ending(episode: Any) -> tuple[bool, bool]:
@@ -125,6 +137,43 @@ def _ending(episode: Any) -> tuple[bool, bool]:
 def _check(episode: int, what: str, came: int, expected: int) -> None:
     if came != expected:
         raise DatasetError(f"episode {episode} has {came} {what}; it must have {expected}")
+
+
+def episode_buffers(episodes: Iterable[EpisodeArrays]) -> list[EpisodeBuffer]:
+    """The way back: episodes as `write_dataset` and Minari itself take them.
+
+    They have neither seed nor options. Infos are those that arrays hold: `action_mask`,
+    `propensity` (again at t + 1, NaN at 0), `policy` and `success`, each where it is known.
+    """
+    from minari.data_collector import EpisodeBuffer
+
+    made = []
+    for episode in episodes:
+        last = np.arange(1, len(episode) + 1) == len(episode)
+        made.append(
+            EpisodeBuffer(
+                observations=episode.observations,
+                actions=episode.actions,  # type: ignore[arg-type]
+                rewards=episode.rewards,  # type: ignore[arg-type]
+                terminations=last & episode.terminated,  # type: ignore[arg-type]
+                truncations=last & episode.truncated,  # type: ignore[arg-type]
+                infos=_infos(episode),
+            )
+        )
+    return made
+
+
+def _infos(episode: EpisodeArrays) -> dict[str, Any]:
+    length, infos = len(episode) + 1, {}
+    if episode.masks is not None:
+        infos["action_mask"] = episode.masks
+    if episode.propensities is not None:
+        infos["propensity"] = np.concatenate([[np.nan], episode.propensities])
+    if episode.policy is not None:
+        infos["policy"] = info_column("policy", [episode.policy] * length)
+    if episode.success is not None:
+        infos["success"] = info_column("success", [False] * (length - 1) + [episode.success])
+    return infos
 
 
 def count(episodes: Iterable[EpisodeArrays]) -> dict[str, int]:

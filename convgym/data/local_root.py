@@ -1,0 +1,107 @@
+"""Minari's local root: what is written there appears whole, or not at all.
+
+    with hidden_root() as aside:        Minari writes below a hidden folder of the root …
+        …
+        settle(aside, dataset_id)       … and what is finished moves to its place
+
+What a killed process leaves behind in the hidden folder is not seen by Minari. Not for two threads
+at once: Minari is told of the folder through its environment variable.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from convgym.errors import DatasetError, MissingExtra
+
+_ROOT = "MINARI_DATASETS_PATH"
+
+
+def minari_module() -> Any:
+    """Minari; raises MissingExtra where it is not installed."""
+    try:
+        import minari
+    except ImportError:
+        raise MissingExtra("minari", "data") from None
+    return minari
+
+
+def local_path(dataset_id: str) -> Path:
+    """The folder of a dataset in the root, whether it is there or not."""
+    minari_module()
+    from minari.dataset.minari_dataset import parse_dataset_id
+    from minari.storage import get_dataset_path
+
+    try:
+        parse_dataset_id(dataset_id)
+    except (ValueError, TypeError):  # of no version, Minari says the latter
+        raise DatasetError(
+            f"{dataset_id!r} is no id of a dataset; write it as "
+            "convgym/customer-service/mixed-v0, with a version at the end"
+        ) from None
+    return Path(get_dataset_path(dataset_id))
+
+
+def check_free(dataset_id: str, overwrite: bool) -> None:
+    """Raises DatasetError where the id is taken, unless it may be overwritten."""
+    place = local_path(dataset_id)
+    if place.exists() and not overwrite:
+        raise DatasetError(
+            f"a dataset {dataset_id!r} exists already, in {place}; "
+            "pass overwrite=True or choose another id"
+        )
+
+
+@contextmanager
+def hidden_root() -> Iterator[Path]:
+    """A hidden folder of the root, which is Minari's root meanwhile; it is gone afterwards."""
+    minari_module()
+    from minari.storage import get_dataset_path
+
+    aside = tempfile.TemporaryDirectory(prefix=".writing-", dir=get_dataset_path())
+    with aside as folder, environment(_ROOT, folder):
+        yield Path(folder)
+
+
+@contextmanager
+def environment(name: str, value: str) -> Iterator[None]:
+    """An environment variable has this value for a while."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+def settle(aside: Path, dataset_id: str) -> None:
+    """Move a finished dataset to its place; a predecessor leaves only when it is there.
+
+    To be called within `hidden_root`, of what lies in it.
+    """
+    from minari.dataset.minari_dataset import parse_dataset_id
+    from minari.namespace import create_namespace, list_local_namespaces
+
+    with environment(_ROOT, str(aside.parent)):
+        place = local_path(dataset_id)
+        namespace = parse_dataset_id(dataset_id)[0]
+        if namespace is not None and namespace not in list_local_namespaces():
+            create_namespace(namespace)
+        if place.exists():
+            old = aside / ".replaced"
+            place.rename(old)
+            try:
+                (aside / dataset_id).rename(place)
+            except OSError:
+                old.rename(place)
+                raise
+        else:
+            (aside / dataset_id).rename(place)

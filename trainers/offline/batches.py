@@ -1,0 +1,191 @@
+"""Minari episodes as torch tensors: batches of transitions, and of padded sequences.
+
+    episodes         o0 o1 o2 | o0 o1 o2 o3 | o0 o1         T + 1 rows each, one beside the other
+    transition n      0  1        2  3  4      5            row(n); its next observation is row + 1
+    Transitions[n]   {observations, actions, rewards, next_observations, terminated, …}
+
+    context 4        turn      –  0  1  2        the window that ends with turn 2, padded left
+    Sequences[n]     attention 0  1  1  1        {…, returns_to_go, timesteps, attention_mask}
+
+Both are map-style `torch.utils.data.Dataset`s that also take a tensor of indices, and gather a
+whole batch at once:
+
+    for indices in SeededBatches(len(data), 256, seed=0):
+        batch = data[indices]
+
+or `DataLoader(data, sampler=SeededBatches(…), batch_size=None)`. Observations are held once, so a
+data set takes the memory of its arrays. Knows nothing of learners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from convgym.data.transitions import EpisodeArrays, read_episodes
+from convgym.errors import DatasetError, InvalidConfiguration, MissingExtra
+
+try:
+    import torch
+    from torch import Tensor
+    from torch.utils.data import Dataset, Sampler
+except ImportError as error:
+    raise MissingExtra(error.name or "torch", "offline") from error
+
+if TYPE_CHECKING:
+    from minari import MinariDataset
+
+Indices = Any
+"""An int, or a tensor, array or list of ints of any shape."""
+
+
+class Transitions(Dataset[dict[str, Tensor]]):
+    """Every transition of every episode, in their order.
+
+    `data` is a Minari dataset or what `read_episodes` made of one, with its discount. Indexed with
+    indices of shape (B, …), it gives
+
+        observations, next_observations    (B, …, features)  as stored
+        actions                            (B, …)            int64; vectors float32
+        rewards, returns_to_go             (B, …)            float32
+        terminated                         (B, …)            float32; 1 where nothing follows
+        masks, next_masks                  (B, …, A)         bool, where every episode has them
+        propensities                       (B, …)            float32, where every episode has them
+
+    An episode that was cut off is not terminated: bootstrap from its `next_observations`.
+
+    Raises DatasetError for no episodes, or for observations that are no arrays of numbers.
+    """
+
+    def __init__(
+        self,
+        data: MinariDataset | Sequence[EpisodeArrays],
+        *,
+        part: str = "features",
+        device: str | torch.device = "cpu",
+    ) -> None:
+        episodes = data if isinstance(data, Sequence) else read_episodes(data, part=part)
+        if not episodes:
+            raise DatasetError("there are no episodes to learn from")
+        stored = [array for e in episodes for array in (e.observations, e.actions)]
+        if any(np.asarray(array).dtype.kind not in "iufb" for array in stored):
+            raise DatasetError(
+                "torch takes numbers, and these observations or actions are none; encode them "
+                "first, or read texts with trainers.llm.conversations"
+            )
+        self.lengths = np.array([len(episode) for episode in episodes])  # (episodes,)
+        before = np.repeat(np.arange(len(episodes)), self.lengths)  # rows o_T of earlier episodes
+        self._rows = torch.as_tensor(np.arange(len(before)) + before, device=device)
+
+        def joined(arrays: Sequence[Any], dtype: torch.dtype | None = None) -> Tensor:
+            return torch.as_tensor(np.concatenate(arrays)).to(device, dtype)
+
+        self._observations = joined([episode.observations for episode in episodes])
+        acts = episodes[0].actions.dtype.kind in "iu"
+        self._by_turn = {
+            "actions": joined(
+                [e.actions for e in episodes], torch.int64 if acts else torch.float32
+            ),
+            "rewards": joined([e.rewards for e in episodes], torch.float32),
+            "returns_to_go": joined([e.returns for e in episodes], torch.float32),
+            "terminated": joined(
+                [(np.arange(1, len(e) + 1) == len(e)) & e.terminated for e in episodes],
+                torch.float32,
+            ),
+        }
+        odds = [e.propensities for e in episodes if e.propensities is not None]
+        if len(odds) == len(episodes):
+            self._by_turn["propensities"] = joined(odds, torch.float32)
+        masks = [e.masks for e in episodes if e.masks is not None]
+        self._masks = joined(masks, torch.bool) if len(masks) == len(episodes) else None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: Indices) -> dict[str, Tensor]:
+        index = torch.as_tensor(index, device=self._rows.device)
+        rows = self._rows[index]
+        batch = {
+            "observations": self._observations[rows],
+            "next_observations": self._observations[rows + 1],
+            **{name: column[index] for name, column in self._by_turn.items()},
+        }
+        if self._masks is not None:
+            batch |= {"masks": self._masks[rows], "next_masks": self._masks[rows + 1]}
+        return batch
+
+
+class Sequences(Dataset[dict[str, Tensor]]):
+    """Windows of up to `context` agent turns of one episode, padded to `context`.
+
+    Windows end at an episode's last turn, `stride` turns before it, and so on: with the stride 1
+    at every turn, as a Decision Transformer meets them when it acts (Chen et al., 2021,
+    arXiv:2106.01345); with the stride `context` every turn is in one window, and episodes of up to
+    `context` turns are whole. In each item, the fields of `Transitions` with a leading (context,),
+    zeros where there is padding, and
+
+        timesteps        (context,)  int64; the turn's number in its episode, from 0
+        attention_mask   (context,)  bool; False where there is padding
+
+    Padding comes first (`"left"`) or last (`"right"`). Masks of padding are all True, so that a
+    softmax over legal acts stays finite there; a loss must leave padding out by `attention_mask`.
+
+    Raises InvalidConfiguration for a context or stride below 1, a stride that skips turns, or
+    another padding.
+    """
+
+    def __init__(
+        self, turns: Transitions, context: int, *, stride: int = 1, padding: str = "left"
+    ) -> None:
+        if not 1 <= stride <= context:
+            raise InvalidConfiguration(
+                f"context={context}, stride={stride}; both are 1 or more, and a stride above the "
+                "context would skip turns"
+            )
+        if padding not in ("left", "right"):
+            raise InvalidConfiguration(f'padding={padding!r}; it is "left" or "right"')
+        self.turns, self.context, self._left = turns, context, padding == "left"
+        numbers = np.concatenate([np.arange(length) for length in turns.lengths])
+        left = np.repeat(turns.lengths, turns.lengths) - 1 - numbers  # turns that still follow
+        device = turns._rows.device
+        self._timesteps = torch.as_tensor(numbers, device=device)
+        self._ends = torch.as_tensor(np.flatnonzero(left % stride == 0), device=device)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, index: Indices) -> dict[str, Tensor]:
+        end = self._ends[torch.as_tensor(index, device=self._ends.device)][..., None]
+        here = (self._timesteps[end] + 1).clamp(max=self.context)  # turns in the window
+        place = torch.arange(self.context, device=end.device)
+        ago = self.context - 1 - place if self._left else here - 1 - place
+        real = (ago >= 0) & (ago < here)  # (…, context)
+        turns = torch.where(real, end - ago, end)
+        fields = {**self.turns[turns], "timesteps": self._timesteps[turns]}
+        for name, column in fields.items():
+            shown = real.reshape(real.shape + (1,) * (column.ndim - real.ndim))
+            fields[name] = column.masked_fill(~shown, name.endswith("masks"))
+        return {**fields, "attention_mask": real}
+
+
+class SeededBatches(Sampler[Tensor]):
+    """Batches of the indices 0 … size - 1 in random order, every index once an epoch.
+
+    Each pass is an epoch with an order of its own, drawn from `seed` and the epoch's number alone;
+    set `epoch` to go on where a run stopped. The last batch may be smaller.
+    """
+
+    def __init__(self, size: int, batch_size: int, seed: int = 0) -> None:
+        if size < 1 or batch_size < 1:
+            raise InvalidConfiguration(f"size={size}, batch_size={batch_size}; at least 1")
+        self.size, self.batch_size, self.seed, self.epoch = size, batch_size, seed, 0
+
+    def __len__(self) -> int:
+        return -(-self.size // self.batch_size)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        order = np.random.default_rng([self.seed, self.epoch]).permutation(self.size)
+        self.epoch += 1
+        yield from torch.as_tensor(order).split(self.batch_size)
