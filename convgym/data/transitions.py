@@ -164,7 +164,8 @@ def episode_buffers(episodes: Iterable[EpisodeArrays]) -> list[EpisodeBuffer]:
 
 
 def _infos(episode: EpisodeArrays) -> dict[str, Any]:
-    length, infos = len(episode) + 1, {}
+    length = len(episode) + 1
+    infos: dict[str, Any] = {}
     if episode.masks is not None:
         infos["action_mask"] = episode.masks
     if episode.propensities is not None:

@@ -12,11 +12,12 @@ machine, alone or among others. Two texts of the same words in another order lie
 
 from __future__ import annotations
 
+import os
 import re
 import zlib
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,7 @@ _PLAIN_WORDS = frozenset(
 )
 
 
+@runtime_checkable
 class Encoder(Protocol):
     """What turns texts into vectors."""
 
@@ -54,6 +56,48 @@ class Encoder(Protocol):
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """A vector for each text.  (n,) → (n, dim) float32"""
+
+
+def encoder_of(given: str | os.PathLike[str] | Encoder = "hashed") -> Encoder:
+    """The encoder that `given` names, or is.
+
+        "hashed"  "hashed:512"          HashedEncoder, of 256 or of so many numbers
+        "table.npz"  "glove.50d.txt"    StaticEncoder, from a file
+        "all-MiniLM-L6-v2"              OnnxEncoder, from a folder
+
+    Raises InvalidConfiguration for anything else, and MissingExtra where a folder's encoder needs
+    packages that are not installed.
+    """
+    if isinstance(given, Encoder):
+        return given
+    if isinstance(given, str):
+        kind, _, dim = given.partition(":")
+        if kind == "hashed" and (dim.isdecimal() or given == "hashed"):
+            return HashedEncoder(int(dim)) if dim else HashedEncoder()
+    if isinstance(given, str | os.PathLike):
+        if os.path.isdir(given):
+            from convgym.language.onnx_encoder import OnnxEncoder
+
+            return OnnxEncoder(given)
+        if os.path.isfile(given):
+            from convgym.language.static_encoder import StaticEncoder
+
+            return StaticEncoder.load(given)
+    raise InvalidConfiguration(
+        f"encoder={given!r}; it takes 'hashed', 'hashed:512', the path of a table of words or of "
+        "an ONNX encoder's folder, or an object with name, dim and encode(texts)"
+    )
+
+
+def words_in(text: str) -> list[str]:
+    """Its words in small letters, and each question and exclamation mark."""
+    return _WORD.findall(text.lower())
+
+
+def check_list(texts: Sequence[str]) -> None:
+    """Raises InvalidConfiguration where one text came in place of a list of texts."""
+    if isinstance(texts, str):
+        raise InvalidConfiguration("encode came with one text; it takes a list of texts")
 
 
 class HashedEncoder:
@@ -88,11 +132,10 @@ class HashedEncoder:
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """A vector for each text, whatever stands beside it.  (n,) → (n, dim) float32"""
-        if isinstance(texts, str):
-            raise InvalidConfiguration("encode came with one text; it takes a list of texts")
+        check_list(texts)
         found = np.zeros((len(texts), self._dim), dtype=np.float32)
         for place, text in enumerate(texts):
-            words = _WORD.findall(text.lower())
+            words = words_in(text)
             if words:
                 found[place] = self._sum(words)
         squares = np.square(found, dtype=np.float64).sum(axis=1, keepdims=True)
