@@ -81,7 +81,7 @@ def test_few_fields_or_all(fields):
     assert content_hash(together) == content_hash(alone)
     if fields == "all":
         _, info = desk().reset(seed=0)
-        assert set(together[0].infos) == {*info, "policy", "propensity"}
+        assert set(together[0].infos) == {*info, "policy", "propensity", "act"}
     else:
         assert list(together[0].infos) == fields
 

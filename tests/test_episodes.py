@@ -197,7 +197,7 @@ def test_a_fresh_process_recovers_the_environment(buffers, minari_root):
 
 def test_a_taken_id_is_refused_in_one_sentence(buffers):
     write(desk(), buffers)
-    with pytest.raises(DatasetError, match=r"exists already .* overwrite=True"):
+    with pytest.raises(DatasetError, match=r"exists already, .*overwrite=True"):
         write(desk(), buffers[:2])
     assert minari.load_dataset(ID).total_episodes == 60
     assert write(desk(), buffers[:2], overwrite=True).total_episodes == 2

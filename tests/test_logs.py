@@ -19,6 +19,7 @@ from convgym.conversation import Conversation, Message
 from convgym.data.logs import LogReport, read_log, write_log
 from convgym.data.records import from_record, to_record
 from convgym.data.statistics import LogStatistics
+from convgym.data.user_fit import fit_user
 from convgym.errors import DatasetError, InvalidLog, MissingExtra
 
 CORPORA = ("multidogo", "multiwoz", "persuasionforgood", "taskmaster_steps")
@@ -86,7 +87,8 @@ FAULTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "turns object": (changed(turns={}), "turns must be a list"),
     "turns empty": (changed(turns=[]), "turns is empty"),
     "turn text": (changed(turns=["hi"]), "turn 1 must be an object"),
-    "no user": (changed(turns=[{"role": "assistant", "content": "x"}]), "no turn has the role"),
+    "no speaker": (changed(turns=[{"role": "system", "content": "x"}]), "no turn has the role"),
+    "no user": (changed(turns=[{"role": "assistant", "content": "x"}] * 2), "no turn has the role"),
     "no role": (in_turn(role=...), "no field 'role'"),
     "no content": (in_turn(content=...), "no field 'content'"),
     "content number": (in_turn(content=7), "content must be a text"),
@@ -348,11 +350,19 @@ def test_every_line_of_the_real_logs_is_accounted_for(name, split):
         records = [json.loads(line) for line in file]
     reader = read_log(path)
     loaded = [conversation.conversation_id for conversation in reader]
-    told = [r for r in records if any(turn["role"] == "user" for turn in r["turns"])]
-    assert loaded == [record["conversation_id"] for record in told]
-    assert reader.report.lines == len(records)
-    assert reader.report.skipped == len(records) - len(told)
-    assert all("no turn has the role 'user'" in fault.reason for fault in reader.report.faults)
+    assert loaded == [record["conversation_id"] for record in records]
+    assert (reader.report.lines, reader.report.skipped) == (len(records), 0)
+
+
+def test_an_opening_that_nobody_answered_is_loaded():
+    """Six of taskmaster_steps are a bot's opening and no more; each was judged."""
+    opening = Conversation("1", (Message("assistant", "Hi, what can I get you?"),), 1.0)
+    assert from_record(to_record(opening)) == opening
+    statistics = LogStatistics.from_conversations([opening])
+    assert (statistics.user_turns, statistics.assistant_turns) == (0, 1)
+    assert statistics.turns.mean == 1.0 and statistics.first_turn_words is None
+    fit = fit_user([opening])
+    assert fit.conversations == 1 and fit.probabilities["bye"].n == 0
 
 
 def test_the_sample_log_is_whole_and_varied():

@@ -4,12 +4,18 @@
              │ damaged tail     │ too long │ broken  │ wrong field
              └──────────────────┴─ LogFault(line, reason, excerpt) ─► LogReport
 
+Records that are no lines, as in a JSON array or a table, come in through `records`, and are
+counted as lines are: the number of a fault is then the number of its record.
+
 Of every line read, either its conversation comes out or it is counted as skipped, so that
 `report.loaded + report.skipped == report.lines` at any moment. A blank line is a line
 (skipped: "empty line"); the newline that ends the file begins none. The missing tail of a
 damaged `.gz` or `.zst` counts as one line, for nobody can say how many it held.
 
-Memory: one line, plus about 80 bytes for each conversation_id, which finds the duplicates.
+A conversation without an id of its own is named after its content; if the same content comes
+again, "-2", "-3" … is added.
+
+Memory: one line, plus about 100 bytes for each conversation_id, which finds the duplicates.
 Knows nothing of environments or rewards' meaning.
 """
 
@@ -17,21 +23,22 @@ from __future__ import annotations
 
 import json
 import os
-import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from convgym.conversation import Conversation
-from convgym.data.records import from_record, to_record
-from convgym.errors import DatasetError, InvalidLog, MissingExtra
+from convgym.data.packed_files import BLOCK, Damaged, check_readable, read_blocks, whole_file
+from convgym.data.records import content_id, from_record, to_record
+from convgym.errors import DatasetError, InvalidLog
 
-BLOCK = 1 << 16
 EXCERPT = 80
-MAGIC = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
-KIND = {".gz": "gzip", ".zst": "zstandard"}
+HALVED = "a text holds half of a surrogate pair (\\ud800 to \\udfff)"
+
+Records = Iterator[tuple[object, object]]
+"""Of each record (what an excerpt may show of it, its JSON value or why there is none)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,7 @@ class LogFault:
     """One line that became no conversation."""
 
     line: int
-    """Counted from 1."""
+    """Counted from 1; of an array or a table the number of the record."""
     reason: str
     excerpt: str
     """The line's first characters, on one line."""
@@ -92,27 +99,36 @@ class LogReader:
         progress: Callable[[LogReport], None] | None = None,
         max_faults: int = 10_000,
         max_line_bytes: int = 1 << 24,
+        records: Callable[[], Records] | None = None,
+        convert: Callable[[object], Conversation] = from_record,
     ) -> None:
+        """`records` begins a pass over records that are not the file's lines; `convert` makes a
+        record a conversation, whose id is empty where the record names none, or raises InvalidLog.
+        """
         self.path = Path(path)
         self.strict = strict
         self.progress = progress
         self.max_faults = max_faults
-        self.max_line_bytes = max_line_bytes
         self.report = LogReport(str(path))
-        _check_readable(self.path)
+        self._records = records or (lambda: line_records(self.path, max_line_bytes))
+        self._convert = convert
+        if records is None:
+            check_readable(self.path)
 
     def __iter__(self) -> Iterator[Conversation]:
+        return self.read({})
+
+    def read(self, met: dict[int, int]) -> Iterator[Conversation]:
+        """One pass; `met` remembers the ids, so several logs read with one share no id."""
         self.report = report = LogReport(str(self.path))
-        seen: set[int] = set()
-        for line, damage in _lines(_blocks(self.path), self.max_line_bytes):
+        for shown, record in self._records():
             report.lines += 1
             try:
-                if damage:
-                    raise InvalidLog(damage)
-                conversation = _parse(line, report.lines)
-                _check_new(conversation.conversation_id, seen)
+                if isinstance(record, InvalidLog):
+                    raise record
+                conversation = _identified(self._convert(record), met)
             except InvalidLog as fault:
-                self._skip(report, str(fault), line)
+                self._skip(report, str(fault), shown)
                 conversation = None
             else:
                 report.loaded += 1
@@ -125,9 +141,9 @@ class LogReader:
         if self.progress is not None:
             self.progress(report)
 
-    def _skip(self, report: LogReport, reason: str, line: bytes) -> None:
+    def _skip(self, report: LogReport, reason: str, shown: object) -> None:
         report.skipped += 1
-        fault = LogFault(report.lines, reason, _excerpt(line))
+        fault = LogFault(report.lines, reason, _excerpt(shown))
         if len(report.faults) < self.max_faults:
             report.faults.append(fault)
         if self.strict:
@@ -159,20 +175,48 @@ def read_log(
 
 
 def write_log(path: str | os.PathLike[str], conversations: Iterable[Conversation]) -> int:
-    """Writes conversations as `.jsonl` and returns how many; the file appears whole or not."""
-    count, temporary = 0, Path(f"{os.fspath(path)}.{os.getpid()}.part")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            for conversation in conversations:
-                file.write(json.dumps(to_record(conversation), ensure_ascii=False) + "\n")
-                count += 1
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    """Writes `.jsonl`, `.jsonl.gz` or `.jsonl.zst`, whole or not at all; returns how many."""
+    count = 0
+    with whole_file(path) as file:
+        for conversation in conversations:
+            line = json.dumps(to_record(conversation), ensure_ascii=False) + "\n"
+            file.write(line.encode("utf-8"))
+            count += 1
     return count
 
 
-def _parse(line: bytes, number: int) -> Conversation:
+def line_records(path: Path, limit: int) -> Records:
+    """The lines of a file as JSON values; one longer than `limit` bytes is not held in memory."""
+    for number, (line, damage) in enumerate(_lines(read_blocks(path), limit), 1):
+        try:
+            if damage:
+                raise InvalidLog(damage)
+            record: object = _parsed(line, number)
+        except InvalidLog as fault:
+            record = fault
+        yield line, record
+
+
+def holds_half_a_character(text: str, value: object) -> bool:
+    """Whether the JSON `text` escapes half of a surrogate pair, so that `value` cannot be UTF-8."""
+    if "\\ud" in text or "\\uD" in text:
+        try:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError:
+            return True
+    return False
+
+
+def why_broken(error: ValueError | RecursionError, start: int = 0) -> str:
+    """The reason for what the JSON decoder raised; the record begins at character `start`."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"broken JSON at character {error.pos + 1 - start}: {error.msg}"
+    if isinstance(error, RecursionError):
+        return "the JSON is nested too deeply"
+    return "broken JSON: a number has too many digits"  # Python refuses more than 4,300
+
+
+def _parsed(line: bytes, number: int) -> object:
     if number == 1:
         line = line.removeprefix(b"\xef\xbb\xbf")  # some editors begin a file with this mark
     if not line.strip():
@@ -180,104 +224,33 @@ def _parse(line: bytes, number: int) -> Conversation:
     try:
         text = line.decode("utf-8")
         record = json.loads(text)
-        if "\\ud" in text or "\\uD" in text:
-            json.dumps(record, ensure_ascii=False).encode("utf-8")
+        halved = holds_half_a_character(text, record)
     except UnicodeDecodeError as error:
         raise InvalidLog(f"invalid UTF-8 at byte {error.start + 1}") from None
-    except UnicodeEncodeError:
-        raise InvalidLog("a text holds half of a surrogate pair (\\ud800 to \\udfff)") from None
-    except json.JSONDecodeError as error:
-        raise InvalidLog(f"broken JSON at character {error.pos + 1}: {error.msg}") from None
-    except RecursionError:
-        raise InvalidLog("the JSON is nested too deeply") from None
-    except ValueError:  # Python refuses integers of more than 4,300 digits
-        raise InvalidLog("broken JSON: a number has too many digits") from None
-    return from_record(record)
+    except (ValueError, RecursionError) as error:
+        raise InvalidLog(why_broken(error)) from None
+    if halved:
+        raise InvalidLog(HALVED)
+    return record
 
 
-def _check_new(identity: str, seen: set[int]) -> None:
+def _identified(conversation: Conversation, met: dict[int, int]) -> Conversation:
+    """The conversation if its id is new, under a new id if it has none; else raises InvalidLog."""
+    given = conversation.conversation_id
+    identity = given or content_id(conversation)
     key = int.from_bytes(blake2b(identity.encode("utf-8"), digest_size=8).digest(), "big")
-    if key in seen:
+    times = met.get(key, 0)
+    if times and given:
         raise InvalidLog(f"duplicate conversation_id {identity[:60]!r}; the first one is kept")
-    seen.add(key)
+    met[key] = times + 1
+    if given:
+        return conversation
+    return replace(conversation, conversation_id=f"{identity}-{times + 1}" if times else identity)
 
 
-def _excerpt(line: bytes) -> str:
+def _excerpt(shown: object) -> str:
+    line = shown if isinstance(shown, bytes) else repr(shown).encode("utf-8", "replace")
     return " ".join(line[: 4 * EXCERPT].decode("utf-8", "replace").split())[:EXCERPT]
-
-
-# ---- from the file to lines -------------------------------------------------------------
-
-
-class _Damaged(Exception):
-    """The compressed data cannot be read on; all that came before has been handed out."""
-
-
-def _check_readable(path: Path) -> None:
-    """Fails now, in one sentence, for what no pass over the file could mend."""
-    if path.is_dir():
-        raise DatasetError(f"{path} is a folder; name one .jsonl, .jsonl.gz or .jsonl.zst file.")
-    if not path.exists():
-        raise DatasetError(f"there is no file {path}; check the path.")
-    try:
-        with path.open("rb") as file:
-            head = file.read(4)
-    except OSError as error:
-        raise DatasetError(f"{path} cannot be opened: {error.strerror}.") from error
-    if not head:
-        raise DatasetError(f"{path} is empty; a log holds one JSON object a line.")
-    named, suffix = path.suffix in MAGIC, path.suffix
-    if named and not head.startswith(MAGIC[suffix]):
-        raise DatasetError(f"{path} is named {suffix} but holds no {KIND[suffix]} data; rename it.")
-    for other, magic in MAGIC.items():
-        if not named and head.startswith(magic):
-            raise DatasetError(f"{path} holds {KIND[other]} data; name it {path.name}{other}.")
-    if suffix == ".zst":
-        _zstandard()
-
-
-def _zstandard() -> Any:
-    try:
-        import zstandard
-    except ImportError:
-        raise MissingExtra("zstandard", "zst") from None
-    return zstandard
-
-
-def _blocks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        if path.suffix == ".gz":
-            yield from _inflate(file, lambda: zlib.decompressobj(31), zlib.error, "gzip")
-        elif path.suffix == ".zst":
-            zstandard = _zstandard()
-            begin = zstandard.ZstdDecompressor().decompressobj
-            yield from _inflate(file, begin, zstandard.ZstdError, "zstandard")
-        else:
-            yield from iter(lambda: file.read(BLOCK), b"")
-
-
-def _inflate(
-    file: IO[bytes], begin: Callable[[], Any], broken: type[Exception], kind: str
-) -> Iterator[bytes]:
-    """Unpacks member after member; of gzip never more than one block at a time."""
-    limit = (BLOCK,) if kind == "gzip" else ()
-    member = begin()
-    try:
-        for packed in iter(lambda: file.read(BLOCK >> 4), b""):
-            while packed:
-                if member.eof:
-                    packed = packed.lstrip(b"\0")  # padding between members is allowed
-                    if not packed:
-                        break
-                    member = begin()
-                yield member.decompress(packed, *limit)
-                packed = getattr(member, "unconsumed_tail", b"") or member.unused_data
-        while not member.eof and (block := member.decompress(b"", *limit)):
-            yield block
-    except broken:
-        raise _Damaged(f"the {kind} data is damaged here and what follows is lost") from None
-    if not member.eof:
-        raise _Damaged(f"the {kind} data ends too early here and what followed is lost")
 
 
 def _lines(blocks: Iterator[bytes], limit: int) -> Iterator[tuple[bytes, str]]:
@@ -299,7 +272,7 @@ def _lines(blocks: Iterator[bytes], limit: int) -> Iterator[tuple[bytes, str]]:
             size += len(rest)
             if size <= limit or not begun:
                 begun += rest
-    except _Damaged as damage:
+    except Damaged as damage:
         yield begun, str(damage)
         return
     if size:

@@ -12,8 +12,10 @@ Knows nothing of files.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import Any
 
 from convgym.conversation import ROLES, Conversation, Message
@@ -24,7 +26,7 @@ def to_record(conversation: Conversation) -> dict[str, Any]:
     """The JSON object of one log line; `from_record` of it is the conversation again."""
     return {
         "conversation_id": conversation.conversation_id,
-        "turns": [_turn_record(message) for message in conversation.messages],
+        "turns": [turn_record(message) for message in conversation.messages],
         "reward": conversation.reward,
         "metadata": dict(conversation.metadata),
     }
@@ -33,27 +35,42 @@ def to_record(conversation: Conversation) -> dict[str, Any]:
 def from_record(record: object) -> Conversation:
     """One parsed JSON object as a conversation; raises `InvalidLog` with what is wrong."""
     if not isinstance(record, dict):
-        raise InvalidLog(f"a log line is a JSON object, this one is {_name(record)}")
+        raise InvalidLog(f"a log line is a JSON object, this one is {name_of(record)}")
     for key in ("conversation_id", "turns"):
         if key not in record:
             raise InvalidLog(f"the field {key!r} is missing")
-    identity, turns, metadata = (record.get(k) for k in ("conversation_id", "turns", "metadata"))
+    identity = record["conversation_id"]
     if not isinstance(identity, str) or not identity:
-        raise InvalidLog(f"conversation_id must be a text, not {_name(identity)}")
+        raise InvalidLog(f"conversation_id must be a text, not {name_of(identity)}")
+    return with_id(identity, record)
+
+
+def with_id(identity: str, record: Mapping[str, Any]) -> Conversation:
+    """`from_record` with an id from elsewhere, or "" for none."""
+    turns, metadata = record["turns"], record.get("metadata")
     if not isinstance(turns, list):
-        raise InvalidLog(f"turns must be a list, not {_name(turns)}")
+        raise InvalidLog(f"turns must be a list, not {name_of(turns)}")
     if not turns:
         raise InvalidLog("turns is empty")
     if metadata is not None and not isinstance(metadata, dict):
-        raise InvalidLog(f"metadata must be an object, not {_name(metadata)}")
+        raise InvalidLog(f"metadata must be an object, not {name_of(metadata)}")
     messages = tuple(_message(turn, number) for number, turn in enumerate(turns, 1))
-    if not any(message.role == "user" for message in messages):
-        raise InvalidLog("no turn has the role 'user'")
+    said_by = [message.role for message in messages if message.role != "system"]
+    # A bot's opening that nobody answered stays: it was said, and may have been judged.
+    if "user" not in said_by and said_by != ["assistant"]:
+        raise InvalidLog("no turn has the role 'user', and it is no lone opening of the assistant")
     reward = _reward(record.get("reward"), "reward")
     return Conversation(identity, messages, reward, metadata or {})
 
 
-def _turn_record(message: Message) -> dict[str, Any]:
+def content_id(conversation: Conversation) -> str:
+    """An id that only the content decides: "content-" and 32 hexadecimal digits."""
+    text = json.dumps(to_record(conversation) | {"conversation_id": None}, sort_keys=True)
+    return f"content-{blake2b(text.encode('utf-8'), digest_size=16).hexdigest()}"
+
+
+def turn_record(message: Message) -> dict[str, Any]:
+    """The JSON object of one turn."""
     turn: dict[str, Any] = {"role": message.role, "content": message.content}
     optional = {
         "reward": message.reward,
@@ -67,7 +84,7 @@ def _turn_record(message: Message) -> dict[str, Any]:
 
 def _message(turn: object, number: int) -> Message:
     if not isinstance(turn, dict):
-        raise InvalidLog(f"turn {number} must be an object, not {_name(turn)}")
+        raise InvalidLog(f"turn {number} must be an object, not {name_of(turn)}")
     for key in ("role", "content"):
         if key not in turn:
             raise InvalidLog(f"turn {number} has no field {key!r}")
@@ -76,12 +93,12 @@ def _message(turn: object, number: int) -> Message:
         allowed = ", ".join(ROLES)
         raise InvalidLog(f"turn {number} has the role {str(role)[:40]!r}; allowed: {allowed}")
     if not isinstance(content, str):
-        raise InvalidLog(f"turn {number}: content must be a text, not {_name(content)}")
+        raise InvalidLog(f"turn {number}: content must be a text, not {name_of(content)}")
     if len(turn) == 2:
         return Message(role, content)
     call = turn.get("tool_call")
     if call is not None and not isinstance(call, dict):
-        raise InvalidLog(f"turn {number}: tool_call must be an object, not {_name(call)}")
+        raise InvalidLog(f"turn {number}: tool_call must be an object, not {name_of(call)}")
     reward = turn.get("reward")
     return Message(
         role,
@@ -98,7 +115,7 @@ def _reward(value: object, name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidLog(f"{name} must be a number or null, not {_name(value)}")
+        raise InvalidLog(f"{name} must be a number or null, not {name_of(value)}")
     try:
         number = float(value)
     except OverflowError:
@@ -120,7 +137,7 @@ def _acts(value: object, number: int) -> tuple[tuple[str, ...], ...]:
     if value is None:
         return ()
     if not isinstance(value, list):
-        raise InvalidLog(f"turn {number}: acts must be a list, not {_name(value)}")
+        raise InvalidLog(f"turn {number}: acts must be a list, not {name_of(value)}")
     return tuple(_texts(act, f"turn {number}: each act") for act in value)
 
 
@@ -139,7 +156,7 @@ def _is_pair(pair: object) -> bool:
     return two and all(isinstance(text, str) for text in pair)  # type: ignore[attr-defined]
 
 
-def _name(value: object) -> str:
+def name_of(value: object) -> str:
     """What a JSON value is called in a sentence."""
     names: Mapping[type, str] = {
         bool: "true or false", str: "a text", list: "a list", dict: "an object",

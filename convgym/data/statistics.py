@@ -92,7 +92,7 @@ class LogStatistics:
     @classmethod
     def from_conversations(cls, conversations: Iterable[Conversation]) -> LogStatistics:
         """Counts in one pass; the conversations may be a stream."""
-        tally = _Tally()
+        tally = StatisticsTally()
         for conversation in conversations:
             tally.add(conversation)
         return tally.result()
@@ -148,7 +148,7 @@ def spearman(
 
 
 @dataclass(slots=True)
-class _Tally:
+class StatisticsTally:
     """The running counts behind `LogStatistics`."""
 
     conversations: int = 0
@@ -172,6 +172,7 @@ class _Tally:
     rewards: array[float] = field(default_factory=lambda: array("d"))
 
     def add(self, conversation: Conversation) -> None:
+        """Counts one conversation more."""
         user = list(conversation.said_by("user"))
         assistant = sum(1 for _ in conversation.said_by("assistant"))
         self.conversations += 1
@@ -208,6 +209,7 @@ class _Tally:
         return words
 
     def result(self) -> LogStatistics:
+        """The numbers of all that were added."""
         return LogStatistics(
             total_conversations=self.conversations,
             user_turns=self.said + self.empty,
