@@ -12,7 +12,7 @@ to `gym.make`, synchronous to synchronous, and so on.
 
 Texts come three times: read before, as in a run whose agent repeats itself; as if all replies
 were different, though not in what their sentences look like without names and figures; and as if
-each sentence of them were new, too.
+each sentence of them were new, too. The vectors of what has been said before come from memory.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ RUNS = 5
 MEMORIES = ("", ", different", ", nothing known")
 MODES = tuple(
     f"{observation} x {action}"
-    for action in ("act", "text")
-    for observation in ("features", "message", "dict")
+    for action in ("act", "text", "embedding")
+    for observation in ("features", "message", "dict", "embedding")
 )
 
 
@@ -57,7 +57,8 @@ class Recorded:
             self.actions.append(self._row(environment, action, row))
 
     def _row(self, environment: str, action: str, row: int) -> list[Any]:
-        env = gym.make(environment, observation="dict", action=action, disable_env_checker=True)
+        played = "text" if action == "text" else "act"
+        env = gym.make(environment, observation="dict", action=played, disable_env_checker=True)
         base: Any = env.unwrapped
         domain = base.domain.domain
         planner: Any = ladder(domain)["planner"]()
@@ -77,7 +78,7 @@ class Recorded:
             actions.append(chosen)
             observation, _, terminated, truncated, info = env.step(chosen)
             over = terminated or truncated
-        return actions
+        return list(base.candidate_vectors[actions]) if action == "embedding" else actions
 
     def batch(self, rows: int) -> tuple[list[int], list[Any], int]:
         """(seed of each row, actions of each step, real steps) for any number of rows."""

@@ -65,8 +65,11 @@ def splits_of(environment_id):
 
 
 def choose(env, info, key, step):
-    """A random legal act or one of the space's utterances, from the key alone."""
+    """A random legal act, its candidate's vector or an utterance, from the key alone."""
     drawn = draw(key, POLICY, step, 0)
+    if isinstance(env.action_space, gym.spaces.Box):
+        legal = np.flatnonzero(info["action_mask"])
+        return env.unwrapped.candidate_vectors[legal[below(drawn, len(legal))]]
     if isinstance(env.action_space, gym.spaces.Discrete):
         legal = np.flatnonzero(info["action_mask"])
         return int(legal[below(drawn, len(legal))])

@@ -19,6 +19,7 @@ from convgym.evaluation.rollout import play
 from convgym.policies.policy import RandomPolicy
 from convgym.policies.scripted import PlannerPolicy
 from trainers.offline import d3rlpy_adapter as adapter
+from trainers.offline.d3rlpy_buffers import from_replay_buffer
 from trainers.offline.d3rlpy_manners import import_d3rlpy
 from trainers.offline.discrete_policy import DiscretePolicy, from_safetensors, to_safetensors
 
@@ -146,6 +147,60 @@ def test_n_step_transitions_sum_discounted_rewards_up_to_the_stored_end():
             assert np.array_equal(came.next_observation, episode.observations[-1])
             assert (came.interval, came.terminal) == (len(episode) - t, 0.0)
             index += 1
+
+
+def test_actions_may_be_vectors():
+    episodes, rng = ragged(seed=6), np.random.default_rng(6)
+    spoken = [rng.normal(size=(len(episode), 4)) for episode in episodes]
+    episodes = [
+        EpisodeArrays(**{**vars(episode), "actions": vectors})
+        for episode, vectors in zip(episodes, spoken, strict=True)
+    ]
+    buffer = adapter.to_replay_buffer(episodes)
+    assert buffer.dataset_info.action_size == 4
+    assert buffer.dataset_info.action_space == d3rlpy.ActionSpace.CONTINUOUS
+    came = [buffer.transition_picker(*place).action for place in buffer.buffer]
+    assert np.array_equal(came, np.concatenate(spoken).astype(np.float32))
+    algo = adapter.fit_d3rlpy(d3rlpy.algos.TD3PlusBCConfig(batch_size=16), buffer, n_steps=2)
+    assert algo.predict(episodes[0].observations).shape == (len(episodes[0]) + 1, 4)
+    with pytest.raises(DatasetError, match="masks are of acts"):
+        adapter.to_replay_buffer(episodes, with_masks=True)
+    with pytest.raises(DatasetError, match="chooses among acts"):
+        adapter.train_discrete_bc(episodes, n_steps=1)
+
+
+@pytest.mark.parametrize("with_masks", [False, True])
+def test_what_d3rlpy_holds_comes_back(with_masks):
+    episodes = ragged(seed=8)
+    buffer = adapter.to_replay_buffer(episodes, ACTS, with_masks=with_masks)
+    back = from_replay_buffer(buffer, with_masks=with_masks)
+    for episode, came in zip(episodes, back, strict=True):
+        shown = episode.observations.copy()
+        if episode.terminated:
+            shown[-1] = 0  # d3rlpy has no terminal observations
+        assert np.array_equal(came.observations, shown)
+        assert np.array_equal(came.actions, episode.actions)
+        assert np.array_equal(came.rewards, episode.rewards.astype(np.float32))
+        ends = [False] * (len(episode) - 1)
+        assert came.terminations.tolist() == [*ends, episode.terminated]
+        assert came.truncations.tolist() == [*ends, episode.truncated]
+        assert list(came.infos) == ["action_mask"] * with_masks
+        if with_masks:
+            masks = came.infos["action_mask"]
+            assert np.array_equal(masks[: len(episode)], episode.masks[: len(episode)])
+
+
+def test_a_buffer_that_d3rlpy_made_itself_comes_back_without_what_it_dropped():
+    (episode,) = ragged(seed=9, episodes=1)
+    length, stop = len(episode), np.zeros(len(episode))
+    stop[-1] = 1
+    assert length > 1
+    made = d3rlpy.dataset.MDPDataset(
+        episode.observations[:-1], episode.actions, episode.rewards, stop * 0, stop
+    )
+    (came,) = from_replay_buffer(made)
+    assert len(came) == length - 1 and came.truncations[-1]
+    assert np.array_equal(came.observations, episode.observations[:-1])
 
 
 def test_data_that_do_not_fit_are_refused():

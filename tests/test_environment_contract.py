@@ -228,7 +228,7 @@ def test_the_mask_is_handed_out_in_two_equal_ways(environment_id, observation, a
     for step in range(6):
         mask = env.unwrapped.action_masks()
         assert np.array_equal(mask, info["action_mask"])
-        assert action == "act" or mask.all(), "text mode has no mask"
+        assert action != "text" or mask.all(), "text mode has no mask"
         _, _, terminated, truncated, info = env.step(choose(env, info, 2, step))
         if terminated or truncated:
             break
@@ -446,7 +446,7 @@ def test_what_is_no_text_is_refused_in_text_mode(environment_id, action):
 @every_registered_mode
 def test_a_step_outside_an_episode_asks_for_a_reset(environment_id, observation, action):
     env = bare(environment_id, observation=observation, action=action)
-    taken = 0 if action == "act" else "hello"
+    taken = {"act": 0, "embedding": np.ones(256), "text": "hello"}[action]
     with pytest.raises(ResetNeeded):
         env.step(taken)
     episode_of(env, 0, seed=1)

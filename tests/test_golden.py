@@ -75,6 +75,8 @@ def scripts(environment_id: str, action: str, episodes: int) -> list[list[Any]]:
                     taken, _ = policy.predict(observation)
             else:
                 taken, _ = policy.predict(observation, action_masks=info["action_mask"])
+            if action == "embedding":
+                taken = env.unwrapped.candidate_vectors[taken]
             actions.append(taken)
             observation, _, terminated, truncated, info = env.step(taken)
             ended = terminated or truncated

@@ -304,6 +304,7 @@ def test_no_goal_is_shown_before_it_is_uttered(observation, action, split):
             told = {"read"} if kind in READS else set()
             refused |= kind in (DENY, OFFER)
             sent = DESK.agent_text(episode, act) if action == "text" else act
+            sent = env.candidate_vectors[act] if action == "embedding" else sent
             observed, _, terminated, truncated, info = env.step(sent)
             ended = terminated or truncated
     assert looked > 2000

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from itertools import product
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -91,6 +92,28 @@ def test_worded_data_names_the_act_behind_each_reply():
         # The first reply answers the same opening; later ones what was understood of it.
         assert acts[1] == acted.actions[0]
         assert all(isinstance(text, str) for text in (*spoken.observations, *spoken.actions))
+
+
+@pytest.mark.parametrize("form", ["", "-text"])
+@pytest.mark.parametrize("domain", ["customer-service", "technical-support", "sales"])
+def test_played_again_in_its_own_environment_an_episode_is_the_same(domain, form):
+    """A repaired bug: what tools had answered was missing in the texts."""
+    recipe = replace(read_recipe(f"convgym/{domain}{form}/mixed-v0"), episodes=40)
+    env, results = recipe.make(), 0
+    for episode in collect_recipe(recipe):
+        observation, info = env.reset(seed=episode.seed, options=episode.options)
+        for t, action in enumerate([*episode.actions, None]):
+            assert np.array_equal(observation, episode.observations[t])
+            assert info["user_acts"] == episode.infos["user_acts"][t]
+            results += bool(info["tool_results"])
+            if action is None:
+                break
+            observation, reward, terminated, truncated, info = env.step(action)
+            assert reward == episode.rewards[t]
+            assert info["reward_terms"] == episode.infos["reward_terms"][t + 1]
+            ends = (bool(episode.terminations[t]), bool(episode.truncations[t]))
+            assert (terminated, truncated) == ends
+    assert results > 20
 
 
 def test_an_edited_recipe_is_noticed_before_anything_is_written(monkeypatch, minari_root):

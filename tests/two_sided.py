@@ -28,6 +28,7 @@ MODES = (
         "user_observation": "message", "user_reward": "adversarial",
     },
     {"observation": "dict", "action": "text", "user_action": "act", "reward": "milestones"},
+    {"observation": "embedding", "action": "act", "user_action": "text"},
 )  # fmt: skip
 every_id = pytest.mark.parametrize("environment_id", IDS)
 every_mode = pytest.mark.parametrize(

@@ -47,7 +47,7 @@ class Recipe:
     behavior: tuple[dict[str, Any], ...]
     """Of each policy its name, its `weight`, and its `noise` if any."""
     infos: tuple[str, ...]
-    """What is kept of the infos; `message` is the user's newest words, whatever is observed."""
+    """What is kept of the infos; `message` is what `observation="message"` shows."""
     episodes: int
     seed: int
     split: str

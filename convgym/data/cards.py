@@ -27,7 +27,7 @@ _WIDTH = 99
 _MEANINGS = {
     "action_mask": "at t: the acts that are legal when action t is decided",
     "act": "**at t + 1: the number of the act behind reply t**; -1 at 0",
-    "message": "at t: the user's newest words",
+    "message": "at t: what tools answered and what the user then said",
     "policy": "index of the agent in the table above, the same in all of a conversation",
     "propensity": (
         "**at t + 1: the probability of act t under the agent that played**; NaN at 0. It is not "
@@ -35,7 +35,7 @@ _MEANINGS = {
     ),
     "reward_terms": "**at t + 1: the parts of reward t**, as JSON",
     "success": "1 at the end of a conversation that reached its goal",
-    "user_acts": "at t: what those words mean, as JSON",
+    "user_acts": "at t: what the user's words mean, as JSON",
     "user_log_prob": "of the simulated user's choices in the turn that observation t shows",
 }
 

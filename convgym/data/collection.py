@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from convgym.data.episodes import collection_plans, episode_buffer
 from convgym.data.info_fields import PLAYED, chosen_fields, info_column
 from convgym.engine.tasks import check_split
+from convgym.envs.modes import MESSAGE_LENGTH
 from convgym.envs.rows import Envs, as_arrays, attribute_of, rows_of
 from convgym.evaluation.side_by_side import ENDING, play_side_by_side
 from convgym.policies.batched import BatchPolicy
@@ -81,14 +82,21 @@ def _known(envs: Envs, info_fields: Sequence[str] | str | None) -> list[str]:
 def parted(
     episodes: Iterable[EpisodeBuffer], part: str, noted: Sequence[str] = ()
 ) -> Iterator[EpisodeBuffer]:
-    """Episodes seen as Dicts, as who sees one `part` alone has them; `noted` parts become infos.
+    """Episodes seen as Dicts, as who sees `features` or the newest `message` alone has them.
 
     A policy may so look at more than the data shows: one that speaks needs the Dict's `view`.
+    `noted` parts become infos.
     """
     for episode in episodes:
-        seen: Any = episode.observations
+        seen: dict[str, Any] = {**episode.observations, "message": _newest(episode.observations)}  # type: ignore[dict-item]
         infos = {**(episode.infos or {}), **{name: seen[name] for name in noted}}
         yield replace(episode, observations=seen[part], infos=infos)
+
+
+def _newest(seen: Any) -> list[str]:
+    """What `observation="message"` shows: the tools' words, then the user's."""
+    pairs = zip(seen["tool_results"], seen["message"], strict=True)
+    return ["\n".join(filter(None, pair))[:MESSAGE_LENGTH] for pair in pairs]
 
 
 class Columns:

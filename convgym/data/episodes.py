@@ -203,8 +203,9 @@ def write_dataset(
             played["eval_env"].kwargs["split"] = "test"
     with hidden_root() as aside:
         with warnings.catch_warnings():
-            unset = "author_email|code_permalink" + "|eval_env" * isinstance(env, tuple)
-            warnings.filterwarnings("ignore", message=f"`({unset})` is set to|env_spec is None")
+            warnings.filterwarnings("ignore", message="`(author_email|code_permalink)` is set to")
+            if "env" not in played:
+                warnings.filterwarnings("ignore", message="`eval_env` is set to|env_spec is None")
             empty = minari.create_dataset_from_buffers(
                 dataset_id,
                 [],

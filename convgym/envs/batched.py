@@ -2,6 +2,7 @@
 
     seeds ─► keys ─► tasks, personas ─► open_rows ─┐
     acts ────────────────────────────► step_rows ──┼─► features, masks, rewards, infos
+    vectors ─► nearest candidates ───► step_rows ──┤
     replies ─► readings ─────────► step_readings ──┘
 
 What it returns is what `gymnasium.vector.SyncVectorEnv` returns for the same seeds, keywords and
@@ -22,14 +23,17 @@ from numpy.typing import NDArray
 from convgym.engine import batch
 from convgym.engine.batched_domain import BatchedDomain
 from convgym.envs.autoreset import DISABLED, NEXT_STEP, SAME_STEP, gymnasium_mode, mode_named
+from convgym.envs.batched_embeddings import BatchedEmbeddings
 from convgym.envs.batched_episodes import BatchedEpisodes, Rows
 from convgym.envs.batched_infos import BatchedInfos
 from convgym.envs.batched_replies import BatchedReplies
 from convgym.envs.batched_views import BatchedViews
 from convgym.envs.batched_words import BatchedWords
 from convgym.envs.conversation_env import ConversationEnv
+from convgym.envs.modes import ACTION_LENGTH
 from convgym.envs.rows import row_of
 from convgym.errors import InvalidAction, InvalidConfiguration
+from convgym.spaces import sanitize
 
 Features = NDArray[np.float32]
 Step = tuple[
@@ -38,7 +42,7 @@ Step = tuple[
 
 
 class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
-    """`num_envs` conversations; acts by number or replies in words; all but transcripts is seen.
+    """`num_envs` conversations in acts, vectors or words; all but transcripts is seen.
 
     `single` is one environment with the keywords of all of them; it is never stepped. `batched` is
     its domain on rows.
@@ -74,6 +78,10 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
         self._views = None
         if words is not None and seen == "dict":
             self._views = BatchedViews(self._episodes, batched, domain, words)
+        self._embeddings = None
+        if words is not None and seen == "embedding":
+            newest = single.embedding.newest
+            self._embeddings = BatchedEmbeddings(self._episodes, words, newest)
         in_text = self._conditions.action == "text"
         self._replies = BatchedReplies(batched, num_envs) if in_text else None
         self._needs = batch.action_needs(domain.actions, domain.layout["always"])
@@ -99,6 +107,7 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
         mask = rest.pop("reset_mask", None)
         rows = self._every if mask is None else self._rows_of(mask)
         self._begin(rows, self._seeds(seed, rows), rest)
+        self._hear_openings(rows)
         self._episodes.look()
         some = None if mask is None else rows
         observations, masks = self._seen()
@@ -129,6 +138,7 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
                 given if given[0] else None,
             )
         chosen = np.array(rows, dtype=np.int32)
+        self._hear_openings(chosen)
         self._episodes.look()
         seen, masks = self._seen(chosen)
         infos = self._infos.of(chosen, masks)
@@ -177,14 +187,20 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
             self._words.begin(rows, setup)
         if self._views is not None:
             self._views.begin(rows)
+        if self._embeddings is not None:
+            self._embeddings.begin(rows)
         self._over[rows] = False
         self._was_reset = True
+
+    def _hear_openings(self, rows: Rows) -> None:
+        if self._embeddings is not None:
+            self._embeddings.hear(rows, [None] * len(rows))
 
     # -- step --------------------------------------------------------------------------------------
 
     def step(self, actions: Any) -> Step:
         """One act in every row; what an episode's end brings depends on the autoreset mode."""
-        numbers = self._checked(actions) if self._replies is None else self._read(actions)
+        numbers = self._decoded(actions)
         if not self._was_reset:
             raise gym.error.ResetNeeded("step came before the first reset; call reset first")
         over = self._over.copy() if self._mode == NEXT_STEP else None
@@ -202,6 +218,8 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
             self._take(stepped, numbers[stepped])
         if begun is not None:
             self._begin(begun, None, {})
+        if self._embeddings is not None:
+            self._embeddings.hear(self._every, self._spoken(actions, numbers, begun))
         episodes = self._episodes
         episodes.look()
         rewards, shaping = episodes.rewards()
@@ -233,6 +251,7 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
         standing = np.zeros(self.num_envs, dtype=bool)
         standing[rows] = True
         self._begin(rows, None, {})
+        self._hear_openings(rows)
         self._episodes.look()
         return {
             "final_obs": observations,
@@ -240,6 +259,26 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
             "final_info": infos,
             "_final_info": standing.copy(),
         }
+
+    def _spoken(self, actions: Any, numbers: Rows, begun: Rows | None) -> list[str | None]:
+        """The agent's reply in each row, an act's candidate; None in rows that have begun."""
+        replies: list[str | None]
+        if self._replies is None:
+            replies = [self.candidates[number] for number in numbers.tolist()]
+        else:
+            replies = [sanitize(text, ACTION_LENGTH) for text in actions]
+        for row in () if begun is None else begun.tolist():
+            replies[row] = None
+        return replies
+
+    def _decoded(self, actions: Any) -> Rows:
+        """Actions as numbers: of acts, or the places of replies; raises InvalidAction."""
+        if self._replies is not None:
+            return self._read(actions)
+        if self._conditions.action == "embedding":
+            candidates = self._single.embedding.candidates
+            return candidates.nearest(actions, self.action_masks()).astype(np.int32)
+        return self._checked(actions)
 
     def _checked(self, actions: Any) -> Rows:
         """Actions as act numbers; raises InvalidAction for anything else."""
@@ -268,7 +307,7 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
     def _seen(self, rows: Rows | None = None) -> tuple[Any, NDArray[np.int8]]:
         """Observations of all rows or some, and their masks.
 
-        Observations are features, a tuple of messages, or a dictionary of arrays and tuples.
+        Observations are an array, a tuple of messages, or a dictionary of arrays and tuples.
         """
         in_words = self._words is not None
         features, masks = self._numbers(rows, not in_words or self._views is not None)
@@ -277,6 +316,8 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
         rows = self._every if rows is None else rows
         if self._views is not None:
             return self._views.observed(rows, features), masks
+        if self._embeddings is not None:
+            return self._embeddings.seen(rows), masks
         return tuple(self._words.messages(rows, self._episodes.quotes)), masks
 
     def _numbers(
@@ -294,6 +335,16 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
         return features, masks
 
     # -- what single environments are asked for ---------------------------------------------------
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The reply that stands for each act, by its number."""
+        return self._single.candidates
+
+    @property
+    def candidate_vectors(self) -> NDArray[np.float32]:
+        """The candidates' vectors, not to be written to.  # (actions, dim)"""
+        return self._single.candidate_vectors
 
     def action_masks(self) -> NDArray[np.int8]:
         """1 for each act that is legal now.  # (num_envs, actions)"""

@@ -45,6 +45,9 @@ class BatchedEpisodes:
         self.difficulty = np.full(count, -1.0)
         self.characters = np.zeros(count, dtype=np.int64)
         """Of the agent's newest reply in each row."""
+        decodes = self._conditions.action == "embedding"
+        self.acts = np.full(count, -1) if decodes else None
+        """The newest act in each row, -1 where there was none; None where nobody has to be told."""
         self.quotes: list[tuple[str, ...]] = [()] * count
         """Sentences of it that the tools' answers may quote; made anew with every step."""
         self._is_seeded = np.zeros(count, dtype=bool)
@@ -82,6 +85,8 @@ class BatchedEpisodes:
         self.difficulty[rows] = -1.0 if setup.difficulty is None else setup.difficulty / 100
         self._potential[rows] = 0.0
         self.characters[rows] = 0
+        if self.acts is not None:
+            self.acts[rows] = -1
 
     def _seed(self, rows: Rows, seeds: Sequence[int | None] | None) -> None:
         """Begin the runs of rows that are given a seed, or have had none so far."""
@@ -137,6 +142,8 @@ class BatchedEpisodes:
 
     def step(self, rows: Rows, actions: Rows) -> None:
         """Take one act in each of these rows."""
+        if self.acts is not None:
+            self.acts[rows] = actions
         self._batched.step_rows(
             rows, actions, self.records, self.belief, self.tasks, self._grades
         )

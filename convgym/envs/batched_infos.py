@@ -19,11 +19,10 @@ from convgym.engine.turn_words import acts_json, results_text
 from convgym.envs.batched_episodes import SPLIT_NAMES, BatchedEpisodes, Rows, task_ids
 from convgym.envs.conditions import Conditions
 from convgym.envs.late_infos import NOT_MADE, LateInfos
-from convgym.envs.step_info import KEYS
+from convgym.envs.step_info import CANDIDATE, KEYS
 from convgym.language.voice import RETRIEVAL, SOURCE, TEMPLATE
 from convgym.users.decisions import LOG_UNIT
 
-_LATE = {name: NOT_MADE for key in KEYS for name in (key, f"_{key}")}
 _ENDS = np.array(ENDS, dtype=object)
 _TEMPLATE = np.array(["", TEMPLATE], dtype=object)
 Texts = NDArray[np.object_]
@@ -38,6 +37,8 @@ class BatchedInfos:
     ) -> None:  # fmt: skip
         self._episodes, self._batched, self._conditions = episodes, batched, conditions
         self._violations = violations
+        keys = (*KEYS, CANDIDATE) if conditions.action == "embedding" else KEYS
+        self._late = {name: NOT_MADE for key in keys for name in (key, f"_{key}")}
 
     def of(
         self,
@@ -60,13 +61,13 @@ class BatchedInfos:
                 return _standing(rows, count)
             return _spread(getattr(reported, key)(), rows, count)
 
-        return LateInfos(_LATE, made)
+        return LateInfos(self._late, made)
 
 
 class Reported:
     """What some rows' infos are made of: arrays that no later step changes.
 
-    A method for each of `KEYS`; it gives an array with one entry for each of the rows.
+    A method for each of `KEYS` and for `CANDIDATE`; it gives an array, one entry for each row.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Reported:
         self._tasks_of = episodes.tasks_of
         self._splits, self._numbers = episodes.splits.copy(), episodes.numbers.copy()
         self._difficulty, self._characters = episodes.difficulty.copy(), episodes.characters.copy()
+        self._acts = None if episodes.acts is None else episodes.acts.copy()
         self._quotes, self._masks, self._shaping = episodes.quotes, masks, shaping
 
     def _number(self, name: str) -> NDArray[Any]:
@@ -109,6 +111,10 @@ class Reported:
 
     def action_mask(self) -> NDArray[np.int8]:
         return self._masks
+
+    def candidate(self) -> NDArray[np.int64]:
+        assert self._acts is not None
+        return self._acts[self._rows]
 
     def cost_characters(self) -> NDArray[np.int64]:
         return self._characters[self._rows]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgym.engine.batched_domain import BatchedDomain
-from convgym.envs.conversation_env import ACTION_LENGTH
+from convgym.envs.modes import ACTION_LENGTH
 from convgym.spaces import sanitize
 
 _KEPT = 1 << 14

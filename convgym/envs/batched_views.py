@@ -15,8 +15,8 @@ from convgym.engine.batched_domain import BatchedDomain
 from convgym.engine.tasks import parse_task_id
 from convgym.envs.batched_episodes import BatchedEpisodes, Rows, task_ids
 from convgym.envs.batched_words import BatchedWords
-from convgym.envs.conversation_env import MESSAGE_LENGTH
 from convgym.envs.domain import Domain
+from convgym.envs.modes import MESSAGE_LENGTH
 
 
 class BatchedViews:

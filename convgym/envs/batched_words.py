@@ -17,8 +17,8 @@ from convgym.engine.keys import WORDING
 from convgym.engine.turn_words import acts_of, results_text
 from convgym.envs.batched_episodes import SPLIT_NAMES, BatchedEpisodes, Rows
 from convgym.envs.conditions import Conditions
-from convgym.envs.conversation_env import MESSAGE_LENGTH
 from convgym.envs.episode_setup import EpisodeSetup
+from convgym.envs.modes import MESSAGE_LENGTH
 from convgym.language.style import Style
 from convgym.language.voice import RETRIEVAL, SOURCE
 from convgym.language.voice_batch import BatchedVoice, Writers

@@ -2,8 +2,8 @@
 
     action ─► codec ─► AgentTurn ─► Engine.apply ─► Episode ─► words ─► observation codec
               act: a number             │                               message | transcript |
-              text: understood          └─► reward: success | graded |  dict | features
-                                            milestones
+              text: understood          └─► reward: success | graded |  dict | features |
+              embedding: the nearest act            milestones          embedding
 
 `step` is `prepare` (all but a writer's words) and what comes after it; a vector environment
 prepares all rows, has their words written at once, and then steps. Knows nothing of orders or
@@ -18,7 +18,6 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
 from convgym.engine import keys
@@ -29,6 +28,7 @@ from convgym.engine.grading import Grade
 from convgym.engine.tasks import check_split
 from convgym.envs.conditions import Conditions
 from convgym.envs.domain import Domain
+from convgym.envs.embedding import Embedding
 from convgym.envs.episode_setup import (
     EpisodeSetup,
     choose,
@@ -38,7 +38,15 @@ from convgym.envs.episode_setup import (
     persona_or_ranges,
 )
 from convgym.envs.late_infos import NOT_MADE
-from convgym.envs.shared_text import SharedText
+from convgym.envs.modes import (
+    ACTION_LENGTH,
+    ACTION_MODES,
+    MESSAGE_LENGTH,
+    OBSERVATIONS,
+    TRANSCRIPT_LENGTH,
+    action_space,
+    observation_space,
+)
 from convgym.envs.step_info import StepInfo
 from convgym.envs.transcript import ACT, AGENT, CUSTOMER, TOOL, UNWORDED, Transcript
 from convgym.envs.user_words import UserWords
@@ -48,21 +56,12 @@ from convgym.language.writers import writer_of
 from convgym.language.writing import WriteRequest, Written, checked
 from convgym.randomization.randomizer import DomainRandomizer
 from convgym.randomization.scenarios import user_key_of, wording_key_of
-from convgym.spaces import UtteranceSpace, sanitize
+from convgym.spaces import sanitize
 from convgym.users.decisions import DecisionModel
 from convgym.users.fit import UserFit
 from convgym.users.generative import Describe, ModelUser, Read, chat_model
 from convgym.users.persona import Persona
 
-ACTION_LENGTH = 4096
-MESSAGE_LENGTH = 4096
-POLICY_LENGTH = 4096
-TOOLS_LENGTH = 8192
-VIEW_LENGTH = 4096
-TRANSCRIPT_LENGTH = 24576
-
-OBSERVATIONS = ("message", "transcript", "dict", "features")
-ACTION_MODES = ("text", "act")
 REWARDS = ("success", "graded", "milestones")
 OWN_WORDS = "model"
 """`info["wording"]` where the user is a language model itself."""
@@ -114,6 +113,8 @@ class ConversationEnv(gym.Env[Any, Any]):
         max_turns: int = 50,
         privileged: bool = False,
         render_mode: str | None = None,
+        messages: int = 4,
+        encoder: Any = "hashed",
     ) -> None:
         self._observation = choose("observation", observation, OBSERVATIONS)
         self._action = choose("action", action, ACTION_MODES)
@@ -122,7 +123,7 @@ class ConversationEnv(gym.Env[Any, Any]):
             raise InvalidConfiguration(f"discount={discount!r} is not a number in (0, 1]")
         if not isinstance(privileged, bool):
             raise InvalidConfiguration(f"privileged={privileged!r} is not True or False")
-        if not (user is None or isinstance(user, str)) and action == "act":
+        if not (user is None or isinstance(user, str)) and action != "text":
             raise InvalidConfiguration(
                 'a user played by a model reads what the agent writes; take action="text" with it'
             )
@@ -181,10 +182,11 @@ class ConversationEnv(gym.Env[Any, Any]):
         self._scale = np.array(
             [scales.get(name, 1.0) for name in domain.layout], dtype=np.float32
         )
-        self._infos = StepInfo(domain, all_legal=action == "text")
+        self._infos = StepInfo(domain, action)
         self._n_acts = len(domain.actions)
-        self.action_space = self._make_action_space()
-        self.observation_space = self._make_observation_space()
+        self.embedding = embedding = Embedding(domain, encoder, messages)
+        self.action_space = action_space(action, domain, embedding)
+        self.observation_space = observation_space(observation, domain, embedding, int(max_turns))
 
         self._run_key: int | None = None
         self._episodes, self._steps, self._drawn_with = 0, 0, 0
@@ -202,33 +204,6 @@ class ConversationEnv(gym.Env[Any, Any]):
         self._potential = 0.0
         self._wording = ""
         self._policy = ""
-
-    # -- spaces ----------------------------------------------------------------------------------
-
-    def _make_action_space(self) -> spaces.Space[Any]:
-        if self._action == "act":
-            return spaces.Discrete(len(self._domain.actions))
-        return UtteranceSpace(ACTION_LENGTH, self._domain.utterances)
-
-    def _make_observation_space(self) -> spaces.Space[Any]:
-        features = spaces.Box(0.0, 255.0, (len(self._domain.layout),), dtype=np.float32)
-        if self._observation == "features":
-            return features
-        if self._observation == "message":
-            return SharedText(MESSAGE_LENGTH)
-        if self._observation == "transcript":
-            return SharedText(TRANSCRIPT_LENGTH)
-        return spaces.Dict(
-            {
-                "features": features,
-                "message": SharedText(MESSAGE_LENGTH),
-                "policy": SharedText(POLICY_LENGTH),
-                "tool_results": SharedText(MESSAGE_LENGTH),
-                "tools": SharedText(TOOLS_LENGTH),
-                "turn": spaces.Box(0, self._engine.max_turns, (1,), dtype=np.int64),
-                "view": SharedText(VIEW_LENGTH),
-            }
-        )
 
     # -- reset and step ----------------------------------------------------------------------------
 
@@ -304,7 +279,7 @@ class ConversationEnv(gym.Env[Any, Any]):
             self.prepare(action)
         assert self._prepared is not None and self._episode is not None
         (prepared, characters), episode = self._prepared, self._episode
-        if prepared is not action and prepared != action:
+        if prepared is not action and not np.array_equal(prepared, action):
             raise InvalidAction(
                 f"the action {str(prepared)[:40]!r} was prepared, and {str(action)[:40]!r} was "
                 "stepped; step the action that was prepared"
@@ -360,15 +335,8 @@ class ConversationEnv(gym.Env[Any, Any]):
 
     def _agent_turn(self, episode: Episode, action: Any) -> tuple[AgentTurn, int]:
         """The action as a turn, and its length in characters."""
-        if self._action == "act":
-            # The space's own check takes a tenth of the step.
-            plain = type(action) is int and 0 <= action < self._n_acts
-            if not (plain or self.action_space.contains(action)):
-                raise InvalidAction(
-                    f"the action {str(action)[:40]!r} is not a whole number from 0 to "
-                    f"{len(self._domain.actions) - 1}"
-                )
-            number = int(action)
+        if self._action != "text":
+            number = self._number(episode, action)
             if self._observation == "transcript":
                 self._transcript.add(AGENT, self._domain.agent_text(episode, number))
             else:
@@ -377,6 +345,21 @@ class ConversationEnv(gym.Env[Any, Any]):
         text = sanitize(action, ACTION_LENGTH)
         self._transcript.add(AGENT, text)
         return self._domain.understand(episode, text), len(text)
+
+    def _number(self, episode: Episode, action: Any) -> int:
+        """Which act an action is, noted where it was decoded; raises InvalidAction for none."""
+        if self._action == "embedding":
+            mask = self._infos.mask(episode.belief)
+            self._infos.candidate = int(self.embedding.candidates.nearest(action, mask))
+            return self._infos.candidate
+        # The space's own check takes a tenth of the step.
+        plain = type(action) is int and 0 <= action < self._n_acts
+        if not (plain or self.action_space.contains(action)):
+            raise InvalidAction(
+                f"the action {str(action)[:40]!r} is not a whole number from 0 to "
+                f"{len(self._domain.actions) - 1}"
+            )
+        return int(action)
 
     def _ask_for_words(self) -> WriteRequest | None:
         """What the writer has to word of this step, if this turn is its to word."""
@@ -487,6 +470,16 @@ class ConversationEnv(gym.Env[Any, Any]):
         return self._infos.mask(None if self._episode is None else self._episode.belief)
 
     @property
+    def candidates(self) -> tuple[str, ...]:
+        """The reply that stands for each act, by its number."""
+        return self.embedding.candidates.texts
+
+    @property
+    def candidate_vectors(self) -> NDArray[np.float32]:
+        """The candidates' vectors, not to be written to.  # (actions, dim)"""
+        return self.embedding.candidates.vectors
+
+    @property
     def system_prompt(self) -> str:
         """Policy document and tool schemas of the running episode."""
         if self._episode is None:
@@ -511,6 +504,8 @@ class ConversationEnv(gym.Env[Any, Any]):
             return self._features()
         if self._observation == "message":
             return self._newest()
+        if self._observation == "embedding":
+            return self.embedding.seen(self._transcript.lines)
         if self._observation == "transcript":
             return self._transcript.page(self.system_prompt, TRANSCRIPT_LENGTH)
         episode = self._episode

@@ -39,6 +39,11 @@ class CustomerServiceEnv(ConversationEnv):
     `action="act"`: `Discrete(125)`, one act of speech or one tool call, with a pointer where
     it needs one. Legal acts: `info["action_mask"]`, `action_masks()`. An illegal act is an
     error; five errors end the episode.
+    `action="embedding"`: `Box(-1, 1, (256,), float32)`, decoded to the act whose candidate reply,
+    among those of the legal acts, is nearest by cosine; its length does not count, of candidates
+    as near the first is taken, so a vector of zeros is the first legal act. The candidates, one
+    fixed wording for each act, and their vectors: `env.unwrapped.candidates`, `candidate_vectors`;
+    `action_space.sample()` draws one of these.
 
     ## Observation Space
     | `observation` | space | what |
@@ -47,7 +52,11 @@ class CustomerServiceEnv(ConversationEnv):
     | `transcript` | `Text(24576)` | policy, tools and the whole conversation |
     | `dict` | `Dict` | `policy`, `tools`, `message`, `tool_results`, `view`, `turn`, `features` |
     | `features` | `Box(0, 255, (385,), float32)` | belief: what was seen, heard, told and written |
+    | `embedding` | `Box(-1, 1, (1024,), float32)` | vectors of the newest `messages` |
 
+    `embedding` holds the vectors that `encoder` gives the newest messages, the newest first, zeros
+    where there are fewer. A message is what the customer said, what the tools of one step answered
+    together, or the agent's reply: in text mode as it was sent, else the candidate of its act.
     `view` is a JSON of all that is in sight; the cells of `features` have names
     (`env.unwrapped.domain.layout`). The customer's words are made from what
     it does: up to `realism` 0.5 a growing share is found whole in an index instead of being put
@@ -80,13 +89,14 @@ class CustomerServiceEnv(ConversationEnv):
     `errors`, `violations`, `milestones` (0 until the end unless the reward is "milestones", which
     tells as much: progress shows which order is meant), `action_mask`, `cost_characters`,
     `success`, `reward_terms` (JSON), `failure_reason`, `oracle_length` (at the end);
-    `privileged` (JSON) only on request.
+    `privileged` (JSON) only on request. With `action="embedding"`
+    `candidate` beside them: the act that was taken, -1 at reset.
 
     ## Arguments
     | parameter | default | |
     |---|---|---|
     | `observation` | `"message"` | see above |
-    | `action` | `"text"` | `"text"` or `"act"` |
+    | `action` | `"text"` | `"text"`, `"act"` or `"embedding"` |
     | `split` | `"train"` | `"train"`, `"validation"`, `"test"`, which share no customer, and what \
 training never meets: `"test_compositional"` (pairs of workflows), `"test_primitive"` (workflows), \
 `"test_policy"` (rules), `"test_persona"` (stubborn, careless experts), `"test_lexical"` (words) |
@@ -111,6 +121,9 @@ name fixes them |
     | `max_turns` | 50 | agent turns, 2 to 200 |
     | `privileged` | False | put the hidden goal into `info` |
     | `render_mode` | None | `"ansi"` or `"human"` |
+    | `messages` | 4 | messages in an embedding, 1 to 64 |
+    | `encoder` | `"hashed"` | what makes vectors of texts: `"hashed"`, `"hashed:512"` of 512 \
+numbers, or an `Encoder` (`convgym.language.encoders`) |
 
     `reset(options=)` takes `task_id`, `user_seed` and `wording_seed`, to replay one task with
     other customers or one customer in other words, and `split`, `topic`, `difficulty`, `persona`
@@ -122,7 +135,7 @@ name fixes them |
     once. `"async"` is right too: text survives its shared memory.
 
     ## Version History
-    * v0: first version.
+    * v0: first version; the embedding modes, which came later, move nothing in the others.
     """
 
     def make_domain(self) -> Domain:

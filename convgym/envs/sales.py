@@ -41,6 +41,11 @@ class SalesEnv(ConversationEnv):
     it needs one: the k-th product that the newest search has shown, cheapest first. Legal acts:
     `info["action_mask"]`, `action_masks()`. An illegal act is an error; five errors end the
     episode.
+    `action="embedding"`: `Box(-1, 1, (256,), float32)`, decoded to the act whose candidate reply,
+    among those of the legal acts, is nearest by cosine; its length does not count, of candidates
+    as near the first is taken, so a vector of zeros is the first legal act. The candidates, one
+    fixed wording for each act, and their vectors: `env.unwrapped.candidates`, `candidate_vectors`;
+    `action_space.sample()` draws one of these.
 
     ## Observation Space
     | `observation` | space | what |
@@ -49,7 +54,11 @@ class SalesEnv(ConversationEnv):
     | `transcript` | `Text(24576)` | policy, tools and the whole conversation |
     | `dict` | `Dict` | `policy`, `tools`, `message`, `tool_results`, `view`, `turn`, `features` |
     | `features` | `Box(0, 255, (182,), float32)` | belief: what was seen, heard, told and quoted |
+    | `embedding` | `Box(-1, 1, (1024,), float32)` | vectors of the newest `messages` |
 
+    `embedding` holds the vectors that `encoder` gives the newest messages, the newest first, zeros
+    where there are fewer. A message is what the buyer said, what the tools of one step answered
+    together, or the agent's reply: in text mode as it was sent, else the candidate of its act.
     `view` is a JSON of all that is in sight; the cells of `features` have names
     (`convgym.domains.sales.vocabulary.LAYOUT`). The buyer's words are made from what it does: up
     to `realism` 0.5 a growing share is found whole in an index instead of being put together;
@@ -83,13 +92,14 @@ class SalesEnv(ConversationEnv):
     not for the agent, whom it can tell that a price would be paid), `tool_results`, `errors`,
     `violations`, `milestones` (0 until the end unless the reward is "milestones", which tells as
     much), `action_mask`, `cost_characters`, `success`, `reward_terms` (JSON), `failure_reason`,
-    `oracle_length` (at the end); `privileged` (JSON) only on request.
+    `oracle_length` (at the end); `privileged` (JSON) only on request. With `action="embedding"`
+    `candidate` beside them: the act that was taken, -1 at reset.
 
     ## Arguments
     | parameter | default | |
     |---|---|---|
     | `observation` | `"message"` | see above |
-    | `action` | `"text"` | `"text"` or `"act"` |
+    | `action` | `"text"` | `"text"`, `"act"` or `"embedding"` |
     | `split` | `"train"` | `"train"`, `"validation"`, `"test"`: no week in common; \
 `"test_compositional"`: pairs of category and objection that training never has; \
 `"test_primitive"`: a new category, and often a new objection; `"test_policy"`: a new rule that \
@@ -115,6 +125,9 @@ split |
     | `max_turns` | 50 | agent turns, 2 to 200 |
     | `privileged` | False | put the hidden goal into `info` |
     | `render_mode` | None | `"ansi"` or `"human"` |
+    | `messages` | 4 | messages in an embedding, 1 to 64 |
+    | `encoder` | `"hashed"` | what makes vectors of texts: `"hashed"`, `"hashed:512"` of 512 \
+numbers, or an `Encoder` (`convgym.language.encoders`) |
 
     `reset(options=)` takes `task_id`, `user_seed` and `wording_seed`, to replay one task with
     other buyers or one buyer in other words, and `split`, `topic`, `difficulty`, `persona`
@@ -126,7 +139,7 @@ split |
     once. `"async"` is right too: text survives its shared memory.
 
     ## Version History
-    * v0: first version.
+    * v0: first version; the embedding modes, which came later, move nothing in the others.
     """
 
     def make_domain(self) -> Domain:

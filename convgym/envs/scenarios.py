@@ -65,6 +65,8 @@ class ScenariosEnv(TaskEnvironment):
     | `message` | `Text(4096)` | what the user has just said: partially observed |
     | `transcript` | `Text(16384)` | policy, tools and the whole conversation |
     | `dict` | `Dict` | `policy`, `tools`, `message`, `tool_results`, `view`, `turn` |
+    | `embedding` | `Box(-1, 1, (1024,), float32)` | vectors of the newest `messages`, as in \
+`ConvGym/CustomerService-v0` |
 
     ## Starting State
     A scenario, a persona and a wording, each drawn from its own key; the user has said its
@@ -99,7 +101,7 @@ class ScenariosEnv(TaskEnvironment):
     | `randomize_scenarios` | True | draw them; False goes through them in order |
     | `show_context` | False | let the agent read a scenario's topic and context |
     | `observation` | `"message"` | see above |
-    | `action` | `"text"` | `"text"`; there are no numbered acts |
+    | `action` | `"text"` | `"text"`; there are no numbered acts, so no candidates either |
     | `split` | `"train"` | scenarios whose `metadata` names this split, and those that name none |
     | `task_id` | None | play one: a scenario's id, or `"test-17"`, the 17th (modulo) of a split |
     | `topic` | None | the scenarios of one topic alone |
@@ -114,6 +116,8 @@ class ScenariosEnv(TaskEnvironment):
     | `max_turns` | 30 | agent turns, 2 to 200 |
     | `privileged` | False | put what is hidden into `info` |
     | `render_mode` | None | `"ansi"` or `"human"` |
+    | `messages` | 4 | messages in an embedding |
+    | `encoder` | `"hashed"` | what makes their vectors: a name, or an `Encoder` |
 
     `reset(options=)` takes `scenario_id` (or `task_id`), `split`, `topic`, `difficulty`,
     `persona`, `style`, `user_seed` and `wording_seed` for this episode.
@@ -163,6 +167,8 @@ class ScenariosEnv(TaskEnvironment):
         max_turns: int = 30,
         privileged: bool = False,
         render_mode: str | None = None,
+        messages: int = 4,
+        encoder: Any = "hashed",
     ) -> None:
         for keyword, value in (
             ("randomize_scenarios", randomize_scenarios),
@@ -192,6 +198,8 @@ class ScenariosEnv(TaskEnvironment):
             max_turns=max_turns,
             privileged=privileged,
             render_mode=render_mode,
+            messages=messages,
+            encoder=encoder,
         )
         if task_id is None:
             self._among(self._setup)

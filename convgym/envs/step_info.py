@@ -33,20 +33,24 @@ _PLAIN: dict[str, Any] = {
 """A step in which nothing of note happens."""
 KEYS = tuple(_PLAIN)
 """What every info has, in this order."""
+CANDIDATE = "candidate"
+"""Beside them with `action="embedding"`: the act that the newest action was decoded to, or -1."""
 
 
 class StepInfo:
-    """Makes the infos of an environment of `domain`; with `all_legal` its masks forbid nothing."""
+    """Makes the infos of an environment of `domain`; `action="text"` has masks of ones."""
 
-    def __init__(self, domain: Domain, all_legal: bool) -> None:
-        self._domain, self._all_legal = domain, all_legal
+    def __init__(self, domain: Domain, action: str) -> None:
+        self._domain, self._all_legal = domain, action == "text"
         self._ones = np.ones(len(domain.actions), dtype=np.int8)
-        self._plain = _PLAIN
+        self._plain = _PLAIN | ({CANDIDATE: -1} if action == "embedding" else {})
+        self.candidate = -1
 
     def begin(self, task: Any, difficulty: float) -> None:
         """The next episode."""
         names = {"task_id": task.task_id, "split": task.split, "difficulty": difficulty}
-        self._plain = {**_PLAIN, **names}
+        self._plain = {**self._plain, **names}
+        self.candidate = -1
 
     def mask(self, belief: bytes | bytearray | None) -> NDArray[np.int8]:
         """1 for each act that is legal with these cells; all, where there are none.  # (actions,)
@@ -73,6 +77,8 @@ class StepInfo:
             info["errors"] = episode.errors
         if episode.tool_results:
             info["tool_results"] = "\n".join(episode.tool_results)
+        if CANDIDATE in info:
+            info[CANDIDATE] = self.candidate
         if characters:
             info["cost_characters"] = characters
         if turn is not None:

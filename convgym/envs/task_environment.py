@@ -36,6 +36,7 @@ from convgym.envs.reply import Reply
 from convgym.envs.shared_text import SharedText
 from convgym.envs.task_episode import Answer, TaskEpisode, as_typed
 from convgym.envs.task_hooks import MOST_TURNS, TaskHooks, tool
+from convgym.envs.text_vectors import NewestMessages, check_messages, text_vectors
 from convgym.envs.transcript import AGENT, TOOL, Transcript
 from convgym.errors import InvalidAction, InvalidConfiguration, UnknownRenderMode
 from convgym.language.tool_calls import check_arguments
@@ -48,7 +49,7 @@ from convgym.users.persona import TRAITS, Persona, own_style
 
 ACTION_LENGTH = MESSAGE_LENGTH = POLICY_LENGTH = VIEW_LENGTH = 4096
 TRANSCRIPT_LENGTH = 16384
-OBSERVATIONS = ("message", "transcript", "dict")
+OBSERVATIONS = ("message", "transcript", "dict", "embedding")
 REWARDS = ("success", "graded", "milestones")
 USER = "User"
 END_CONVERSATION = "end_conversation"
@@ -93,6 +94,8 @@ class TaskEnvironment(TaskHooks, gym.Env[Any, Any]):
     | `message` | `Text(4096)` | what the newest step brought, alone: partially observed |
     | `transcript` | `Text(16384)` | policy, tools and the whole conversation |
     | `dict` | `Dict` | `policy`, `tools`, `message`, `tool_results`, `view`, `turn` |
+    | `embedding` | `Box(-1, 1, (1024,), float32)` | vectors of the newest `messages`, as in \
+`ConvGym/CustomerService-v0` |
 
     ## Starting State
     A task of `split`, a persona and a wording, each drawn from its own key; the user has said
@@ -119,7 +122,7 @@ class TaskEnvironment(TaskHooks, gym.Env[Any, Any]):
     | parameter | default | |
     |---|---|---|
     | `observation` | `"message"` | see above |
-    | `action` | `"text"` | `"text"`; there are no numbered acts |
+    | `action` | `"text"` | `"text"`; there are no numbered acts, so no candidates either |
     | `split` | `"train"` | tasks of different splits share no key |
     | `task_id` | None | play one task, such as `"test-17"` |
     | `topic` | None | one of `topics`, where the class has any |
@@ -133,6 +136,8 @@ class TaskEnvironment(TaskHooks, gym.Env[Any, Any]):
     | `max_turns` | 30 | agent turns, 2 to 200 |
     | `privileged` | False | put what is hidden into `info` |
     | `render_mode` | None | `"ansi"` or `"human"` |
+    | `messages` | 4 | messages in an embedding |
+    | `encoder` | `"hashed"` | what makes their vectors: a name, or an `Encoder` |
 
     `reset(options=)` takes `task_id`, `split`, `topic`, `difficulty`, `persona`, `style`,
     `user_seed` and `wording_seed` for this episode.
@@ -166,9 +171,15 @@ class TaskEnvironment(TaskHooks, gym.Env[Any, Any]):
         max_turns: int = 30,
         privileged: bool = False,
         render_mode: str | None = None,
+        messages: int = 4,
+        encoder: Any = "hashed",
     ) -> None:
         self._observation = choose("observation", observation, OBSERVATIONS)
-        choose("action", action, ("text",))
+        if action != "text":
+            raise InvalidConfiguration(
+                f"action={action!r}; {type(self).__name__} has no numbered acts, and so no "
+                'candidate replies either; take action="text"'
+            )
         self._reward = choose("reward", reward, REWARDS)
         if not (is_number(discount) and 0.0 < discount <= 1.0):
             raise InvalidConfiguration(f"discount={discount!r} is not a number in (0, 1]")
@@ -183,7 +194,8 @@ class TaskEnvironment(TaskHooks, gym.Env[Any, Any]):
                 f"user={user!r:.60}; it takes the path of a user fitted to logs, or None"
             )
         self._discount, self._privileged = float(discount), privileged
-        self._max_turns = int(max_turns)
+        self._max_turns, self._messages = int(max_turns), check_messages(messages)
+        self._encoder = encoder
         self.render_mode = render_mode
         self._diversity = hundredths("response_diversity", response_diversity)
         self._model = DecisionModel(None if user is None else UserFit.from_json(user).bases())
@@ -226,6 +238,9 @@ class TaskEnvironment(TaskHooks, gym.Env[Any, Any]):
             return SharedText(MESSAGE_LENGTH)
         if self._observation == "transcript":
             return SharedText(TRANSCRIPT_LENGTH)
+        if self._observation == "embedding":
+            self._newest = NewestMessages(text_vectors(self._encoder), self._messages)
+            return self._newest.space
         return spaces.Dict(
             {
                 "message": SharedText(MESSAGE_LENGTH),
@@ -449,6 +464,8 @@ class TaskEnvironment(TaskHooks, gym.Env[Any, Any]):
     def _observe(self, episode: TaskEpisode) -> Any:
         if self._observation == "transcript":
             return self._transcript.page(self.system_prompt, TRANSCRIPT_LENGTH)
+        if self._observation == "embedding":
+            return self._newest.of([text for _, text in self._transcript.lines])
         results = "\n".join(episode.tool_results)[:MESSAGE_LENGTH]
         said = episode.answer.text if episode.answer else ""
         if self._observation == "message":

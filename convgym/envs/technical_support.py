@@ -44,6 +44,11 @@ class TechnicalSupportEnv(ConversationEnv):
     28 to do, the desk's own reads and writes on the device read last. Legal acts:
     `info["action_mask"]`, `action_masks()`: what the kind of device has, once it is known. An
     illegal act is an error; five errors end the episode.
+    `action="embedding"`: `Box(-1, 1, (256,), float32)`, decoded to the act whose candidate reply,
+    among those of the legal acts, is nearest by cosine; its length does not count, of candidates
+    as near the first is taken, so a vector of zeros is the first legal act. The candidates, one
+    fixed wording for each act, and their vectors: `env.unwrapped.candidates`, `candidate_vectors`;
+    `action_space.sample()` draws one of these.
 
     ## Observation Space
     | `observation` | space | what |
@@ -52,7 +57,11 @@ class TechnicalSupportEnv(ConversationEnv):
     | `transcript` | `Text(24576)` | policy, tools and the whole conversation |
     | `dict` | `Dict` | `policy`, `tools`, `message`, `tool_results`, `view`, `turn`, `features` |
     | `features` | `Box(0, 255, (407,), float32)` | belief: what was seen, heard, told and done |
+    | `embedding` | `Box(-1, 1, (1024,), float32)` | vectors of the newest `messages` |
 
+    `embedding` holds the vectors that `encoder` gives the newest messages, the newest first, zeros
+    where there are fewer. A message is what the customer said, what the tools of one step answered
+    together, or the agent's reply: in text mode as it was sent, else the candidate of its act.
     `view` is a JSON of all that is in sight; the cells of `features` have names
     (`convgym.domains.technical_support.dialogue.LAYOUT`): each value of each check as it was last
     seen, before or since the last operation; how often each step was asked for, and how many
@@ -86,13 +95,14 @@ class TechnicalSupportEnv(ConversationEnv):
     not for the agent, whom it can tell that a step was only claimed), `tool_results`, `errors`,
     `violations`, `milestones` (0 until the end unless the reward is "milestones", which tells as
     much), `action_mask`, `cost_characters`, `success`, `reward_terms` (JSON), `failure_reason`,
-    `oracle_length` (at the end); `privileged` (JSON) only on request.
+    `oracle_length` (at the end); `privileged` (JSON) only on request. With `action="embedding"`
+    `candidate` beside them: the act that was taken, -1 at reset.
 
     ## Arguments
     | parameter | default | |
     |---|---|---|
     | `observation` | `"message"` | see above |
-    | `action` | `"text"` | `"text"` or `"act"` |
+    | `action` | `"text"` | `"text"`, `"act"` or `"embedding"` |
     | `split` | `"train"` | `"train"`, `"validation"`, `"test"`: no customer in common; \
 `"test_compositional"`: pairs of faults that training never has; `"test_primitive"`: new faults; \
 `"test_policy"`: a new rule that decides or has to be followed; `"test_persona"`, \
@@ -118,6 +128,9 @@ the split |
     | `max_turns` | 70 | agent turns, 2 to 200 |
     | `privileged` | False | put the hidden goal into `info` |
     | `render_mode` | None | `"ansi"` or `"human"` |
+    | `messages` | 4 | messages in an embedding, 1 to 64 |
+    | `encoder` | `"hashed"` | what makes vectors of texts: `"hashed"`, `"hashed:512"` of 512 \
+numbers, or an `Encoder` (`convgym.language.encoders`) |
 
     `reset(options=)` takes `task_id`, `user_seed` and `wording_seed`, to replay one task with
     other customers or one customer in other words, and `split`, `topic`, `difficulty`, `persona`
@@ -129,7 +142,7 @@ the split |
     once. `"async"` is right too: text survives its shared memory.
 
     ## Version History
-    * v0: first version.
+    * v0: first version; the embedding modes, which came later, move nothing in the others.
     """
 
     def __init__(
@@ -154,6 +167,8 @@ the split |
         max_turns: int = MAX_TURNS,
         privileged: bool = False,
         render_mode: str | None = None,
+        messages: int = 4,
+        encoder: Any = "hashed",
     ) -> None:
         super().__init__(
             observation=observation,
@@ -176,6 +191,8 @@ the split |
             max_turns=max_turns,
             privileged=privileged,
             render_mode=render_mode,
+            messages=messages,
+            encoder=encoder,
         )
 
     def make_domain(self) -> Domain:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 AGENT, ACT, TOOL, CUSTOMER, UNWORDED = "Agent", "Act", "Tool", "Customer", ""
 """Who speaks in a line. `ACT`: the text is an action number; `UNWORDED`: the index of a user's
 turn that nobody has read, so that it has no words yet."""
-_AGENT_LINE = 1024
+AGENT_LINE = 1024
 """An agent's message is clipped to this in a transcript; the customer read all of it."""
 
 Line = tuple[str, str]
@@ -50,7 +50,7 @@ class Transcript:
         room = length - len(head) - 8
         kept: list[str] = []
         for who, text in reversed(self.lines):
-            line = f"{who}: {text[:_AGENT_LINE] if who == AGENT else text}"
+            line = f"{who}: {text[:AGENT_LINE] if who == AGENT else text}"
             room -= len(line) + 1
             if room < 0:
                 kept.append("[...]")

@@ -22,12 +22,11 @@ from pettingzoo import AECEnv  # type: ignore[import-untyped]
 
 from convgym.engine.acts import UserTurn
 from convgym.engine.episode import Episode
-from convgym.envs.conversation_env import ACTION_MODES
 from convgym.envs.episode_setup import choose, is_whole
 from convgym.envs.two_sided_halves import HalvedEnv, Step, halved
 from convgym.envs.two_sided_likelihood import TurnLikelihood
 from convgym.envs.two_sided_outside import Offered, OutsideUser, read_nothing
-from convgym.envs.two_sided_user import OBSERVATIONS, UserCodec, Utterances, talk
+from convgym.envs.two_sided_user import ACTION_MODES, OBSERVATIONS, UserCodec, Utterances, talk
 from convgym.envs.user_side import Known, PlainSide, UserSide, known_acts, load
 from convgym.errors import InvalidConfiguration, UnknownRenderMode
 
@@ -69,7 +68,7 @@ class TwoSidedEnv(AECEnv[str, Any, Any]):
 
     ## Observation Spaces
     `Dict`s, none with a key called `observation`. `agent_0`: the Gymnasium observation under its
-    name (`message`, `transcript`, `features`), or the parts of `dict`. `user_0`: `message` (what
+    name (`message`, `embedding`, …), or the parts of `dict`. `user_0`: `message` (what
     the agent said), `tool_results` (of its own tools), `role` (who it is, what it wants and
     knows), `tools`, `turn`, `features` (what it can say, said and heard; see `user_layout`); or one
     of `message` and `features` alone. In act mode both have an `action_mask`: the agent's
@@ -130,6 +129,7 @@ class TwoSidedEnv(AECEnv[str, Any, Any]):
     ) -> None:
         """`environment` and `side` are entry points: the Gymnasium class, and a `UserSide`."""
         super().__init__()
+        choose("action", keywords.get("action", "text"), ACTION_MODES)
         choose("user_action", user_action, ACTION_MODES)
         choose("user_observation", user_observation, OBSERVATIONS)
         self._user_reward = choose("user_reward", user_reward, USER_REWARDS)

@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import iterate
+from numpy.typing import NDArray
 
 from convgym.envs.conversation_env import ConversationEnv
 from convgym.language.writing import WriteRequest
@@ -60,6 +62,16 @@ class ConversationVectorEnv(SyncVectorEnv):
         ]
         self._write(requests)
         return super().step(each if isinstance(actions, tuple) else actions)
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The reply that stands for each act, by its number."""
+        return self._rows()[0].candidates
+
+    @property
+    def candidate_vectors(self) -> NDArray[np.float32]:
+        """The candidates' vectors, not to be written to.  # (actions, dim)"""
+        return self._rows()[0].candidate_vectors
 
     def _begins(self, row: int) -> bool:
         """Whether this row is reset instead of stepped, as next-step autoreset does."""
@@ -140,4 +152,4 @@ def _batched(single: ConversationEnv) -> BatchedDomain | None:
     if conditions.model is None or asks or not seen or not hasattr(domain, "batched"):
         return None
     batched: BatchedDomain = domain.batched(conditions.model, conditions.max_turns)
-    return batched if conditions.action == "act" or batched.reads else None
+    return batched if conditions.action != "text" or batched.reads else None

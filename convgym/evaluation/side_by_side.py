@@ -149,8 +149,9 @@ def _for_all(envs: Envs, actions: Any, rows: NDArray[np.intp], masks: NDArray[np
     """The actions of `rows`, and in rows without a plan any that may be sent."""
     if len(rows) == envs.num_envs:
         return actions if isinstance(actions, np.ndarray) else tuple(actions)
-    if isinstance(envs.single_action_space, spaces.Discrete):
-        chosen = masks.argmax(axis=1)
+    if not isinstance(envs.single_action_space, spaces.Text):
+        discrete = isinstance(envs.single_action_space, spaces.Discrete)
+        chosen = masks.argmax(axis=1) if discrete else np.zeros((envs.num_envs, *actions.shape[1:]))
         chosen[rows] = actions
         return chosen
     texts = [""] * envs.num_envs

@@ -128,7 +128,7 @@ class RowPolicies:
     def actions(
         self, observations: Any, masks: Masks, rows: Rows, deterministic: bool = False
     ) -> Any:
-        """Ask each row's policy.  # (k,) int, or k texts"""
+        """Ask each row's policy.  # (k,) int, (k, dim) float32, or k texts"""
         chosen, played = [], [self._policies[row] for row in rows]
         for place, (row, policy) in enumerate(zip(rows.tolist(), played, strict=True)):
             action, self._states[row] = policy.predict(
@@ -144,4 +144,6 @@ class RowPolicies:
         self.propensities = np.array([getattr(p, "propensity", nothing) for p in played])
         self.indices = np.array([getattr(p, "index", 0) for p in played], dtype=np.intp)
         self.acts = np.array([getattr(p, "act", -1) for p in played], dtype=np.intp)
-        return chosen if chosen and isinstance(chosen[0], str) else np.array(chosen, dtype=np.int64)
+        if chosen and isinstance(chosen[0], str):
+            return chosen
+        return np.array(chosen, dtype=np.float32 if np.ndim(chosen) > 1 else np.int64)

@@ -166,7 +166,7 @@ class Sequences(Dataset[dict[str, Tensor]]):
         fields = {**self.turns[turns], "timesteps": self._timesteps[turns]}
         for name, column in fields.items():
             shown = real.reshape(real.shape + (1,) * (column.ndim - real.ndim))
-            fields[name] = column.masked_fill(~shown, name.endswith("masks"))
+            fields[name] = column.masked_fill_(~shown, name.endswith("masks"))
         return {**fields, "attention_mask": real}
 
 

@@ -58,12 +58,14 @@ def to_replay_buffer(
     `discount`.
 
     Raises DatasetError where acts are not numbers below `action_size`, or where a mask is
-    missing or forbids the act that was taken.
+    missing, forbids the act that was taken, or is asked for beside vectors.
     """
     d3rlpy = import_d3rlpy()
     episodes, size = episodes_and_size(data, action_size, part)
     parts, space = d3rlpy.dataset, d3rlpy.ActionSpace
     continuous = _in_vectors(episodes)
+    if continuous and with_masks:
+        raise DatasetError("masks are of acts, and these actions are vectors; leave them away")
     converted = [_episode(parts, episode, size, continuous, with_masks) for episode in episodes]
     picker = parts.MultiStepTransitionPicker(n_step_td, discount) if n_step_td > 1 else None
     with quiet(), seeded(0):  # building one draws from numpy's global generator
@@ -107,8 +109,8 @@ def episodes_and_size(
         discrete = hasattr(space, "n") and getattr(space, "start", 1) == 0
         if not discrete and not (hasattr(space, "low") and len(space.shape) == 1):
             raise DatasetError(
-                f"the dataset's actions are {str(space)[:80]}; this adapter takes acts numbered "
-                'from 0, as in environments made with action="act", or vectors'
+                f"the dataset's actions are of {type(space).__name__}; this adapter takes acts "
+                'numbered from 0, as in environments made with action="act", or vectors'
             )
         if action_size is None:
             action_size = int(space.n if discrete else space.shape[0])

@@ -11,8 +11,9 @@ Stable-Baselines3 expects a finished row to begin anew within the step that fini
     NEXT_STEP, DISABLED   the adapter resets the finished rows before it returns
 
 so each of the autoreset modes will do, and on gymnasium 1.0 every `SyncVectorEnv`.
-What the vector environment must give: numbers as observations, discrete actions, and infos with
-`action_mask` (n, actions) at every reset and step, which sb3-contrib's MaskablePPO asks for.
+What the vector environment must give: numbers as observations, actions that are discrete or
+vectors, and infos with `action_mask` (n, actions) at every reset and step, which sb3-contrib's
+MaskablePPO asks for.
 
 Rows that go on have an empty info of their own; those of finished rows hold what learners read.
 """
@@ -66,12 +67,12 @@ class ConversationVecEnv(VecEnv):
         if not all(isinstance(part, spaces.Box) for part in parts):
             raise InvalidConfiguration(
                 "Stable-Baselines3 takes numbers, and these observations hold text; make the "
-                'environments with observation="features"'
+                'environments with observation="features" or "embedding"'
             )
-        if not isinstance(action, spaces.Discrete):
+        if not isinstance(action, spaces.Discrete | spaces.Box):
             raise InvalidConfiguration(
                 f"Stable-Baselines3 takes no actions from {type(action).__name__}; make the "
-                'environments with action="act"'
+                'environments with action="act" or "embedding"'
             )
 
     # -- reset and step ----------------------------------------------------------------------------
@@ -91,7 +92,7 @@ class ConversationVecEnv(VecEnv):
         return observations
 
     def step_async(self, actions: Any) -> None:
-        """Note what is done in each row.  # (n,) int"""
+        """Note what is done in each row.  # (n,) int or (n, dim)"""
         self._actions = actions
 
     def step_wait(self) -> tuple[Any, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:

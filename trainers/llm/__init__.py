@@ -1,0 +1,1 @@
+"""Language models that learn to talk: recorded conversations as chats and as tokens."""
