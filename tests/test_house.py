@@ -31,7 +31,8 @@ LAYERS = (
     {"data", "evaluation", "calibration"},
     {"simulator"},
     {"cli", "__main__"},
-    {"", "minari_remotes", "multi_agent"},  # the faces: they hand names to the outside, nobody inside imports them
+    # The faces: they hand names to the outside, nobody inside imports them.
+    {"", "minari_remotes", "multi_agent"},
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 
