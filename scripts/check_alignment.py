@@ -4,8 +4,9 @@
 
 Without ids, all datasets in Minari's local root. A cell says how many transitions were compared
 and how many of them differ or are missing; "-" stands for a dataset that the converter does not
-take, such as texts for d3rlpy, or one whose package is not installed. Exit status 1 if anything
-differs.
+take, such as texts for d3rlpy, or one whose package is not installed. Where a recipe tells who
+played acts, those policies are asked again: at every turn their probabilities must sum to 1 over
+the legal acts and give the act taken what is stored. Exit status 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ import sys
 
 import minari
 
-from convgym.errors import ConvGymError
+from convgym.data.building import Recipe, read_recipe
+from convgym.data.propensities import check_propensities
+from convgym.data.recipes import recipe_ids
+from convgym.errors import ConvGymError, DatasetError
 from trainers.alignment import CONVERTERS, Held, mismatches
 
 
@@ -41,8 +45,23 @@ def main() -> int:
                 continue
             wrong += differ
             print(f"  {name:<{wide}}  {compared:>9,} compared  {differ:>6,} mismatches", flush=True)
+        if dataset_id in recipe_ids() and not read_recipe(dataset_id).in_text:
+            differ = propensities_that_differ(dataset, read_recipe(dataset_id))
+            wrong += differ
+            told = f"{dataset.total_steps:>9,} asked     {differ:>6,} mismatches"
+            print(f"  {'propensities':<{wide}}  {told}", flush=True)
     print(*reasons, sep="\n", file=sys.stderr)
     return int(wrong > 0)
+
+
+def propensities_that_differ(dataset: Held, recipe: Recipe) -> int:
+    """1, and why, where a policy of the recipe says something else than what is stored."""
+    try:
+        check_propensities(dataset, recipe.policies().policies)  # type: ignore[arg-type]
+    except DatasetError as error:
+        print(f"  {error}")
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -50,6 +50,14 @@ def is_whole(dataset):
     return content_hash(dataset) == read_recipe(ID).sha256
 
 
+def fetch(through, remote, monkeypatch):
+    """Download by our function or by Minari's."""
+    if through == "convgym":
+        return download_dataset(ID, remote)
+    monkeypatch.setenv("MINARI_REMOTE", remote)
+    return minari.download_dataset(ID)
+
+
 # Downloading
 
 
@@ -66,6 +74,21 @@ def test_a_dataset_comes_through_our_function_and_through_minaris(scheme, monkey
         assert everything_in(minari_root) == came
         assert bool(asked) == (scheme != "file")
         assert minari.list_remote_datasets().keys() == set(packaged_ids())
+
+
+def test_somebody_elses_minari_root_is_a_remote_too(tmp_path, monkeypatch, minari_root):
+    convgym.load_dataset(ID)
+    shutil.copytree(minari_root / "convgym", minari_root / ".writing-x/convgym")
+    shelf = minari_root.rename(tmp_path / "shelf")
+    monkeypatch.setenv("MINARI_REMOTE", f"file://{shelf}")
+    minari.download_dataset(ID)
+    assert is_whole(minari.load_dataset(ID))
+    assert remote_ids(f"file://{shelf}") == [ID]
+    shutil.rmtree(minari_root)
+    truncate(shelf)
+    with pytest.raises(DatasetError, match="cannot be read"):
+        minari.download_dataset(ID)
+    assert everything_in(minari_root) == []
 
 
 @pytest.mark.parametrize("order", ["import convgym, minari", "import minari, convgym"])
@@ -171,11 +194,7 @@ FAULTS = {
 def test_what_was_changed_is_refused(fault, through, published, monkeypatch, minari_root):
     fault(published)
     with serving(published) as (address, _), pytest.raises(DatasetError, match=FAULTS[fault]):
-        if through == "minari":
-            monkeypatch.setenv("MINARI_REMOTE", address)
-            minari.download_dataset(ID)
-        else:
-            download_dataset(ID, address)
+        fetch(through, address, monkeypatch)
     assert everything_in(minari_root) == []
     assert not (minari_root.parent / "climbed").exists()
 
@@ -184,11 +203,7 @@ def test_what_was_changed_is_refused(fault, through, published, monkeypatch, min
 @pytest.mark.parametrize("cut", ["main_data.hdf5", "metadata.json", "index.json"])
 def test_a_connection_that_breaks_off_is_noticed(cut, through, monkeypatch, minari_root):
     with serving(PACKAGED, cut=cut) as (address, _), pytest.raises(DatasetError):
-        if through == "minari":
-            monkeypatch.setenv("MINARI_REMOTE", address)
-            minari.download_dataset(ID)
-        else:
-            download_dataset(ID, address)
+        fetch(through, address, monkeypatch)
     assert everything_in(minari_root) == []
 
 

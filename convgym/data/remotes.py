@@ -8,6 +8,7 @@
     convgym/sales/mixed-v0/data/main_data.hdf5
 
     MINARI_REMOTE=https://example.org/data        then `minari.download_dataset(id)`
+    MINARI_REMOTE=file:///shelf                   also somebody's Minari root, without the rest
 
 `import convgym` tells Minari of these remotes. A download goes into a hidden folder, is compared
 with the checksums, and with the recipe's content hash where there is a recipe, and only then moves
@@ -99,6 +100,9 @@ class StaticRemote:
         _fetched.clear()
 
     def _download(self, dataset_id: str, place: Path) -> None:
+        if self._is_root:
+            shutil.copytree(Path(self.name, dataset_id), place)
+            return
         listed = self._json(f"{dataset_id}/{CHECKSUMS}")
         for name, promised in listed.items():
             if not _FILE.fullmatch(name) or not isinstance(promised, dict):
@@ -115,13 +119,25 @@ class StaticRemote:
                     "changed on the way and is refused; download it again, or tell who published it"
                 )
 
+    @property
+    def _is_root(self) -> bool:
+        """Whether it is a folder as Minari keeps its own datasets, which nobody has published."""
+        root = Path(self.name)
+        return self.scheme == "file" and root.is_dir() and not (root / INDEX).exists()
+
     def _names(self, kind: str) -> list[str]:
-        names = self._json(INDEX).get(kind)
-        if not isinstance(names, list) or not all(
-            isinstance(name, str) and _NAME.fullmatch(name) for name in names
+        if self._is_root:
+            marks = {"datasets": "data/metadata.json", "namespaces": NAMESPACE}
+            up = len(Path(marks[kind]).parts) - 1
+            found = [path.parents[up] for path in Path(self.name).rglob(marks[kind])]
+            names = [path.relative_to(self.name).as_posix() for path in found]
+            return sorted(name for name in names if not name.startswith("."))
+        listed = self._json(INDEX).get(kind)
+        if not isinstance(listed, list) or not all(
+            isinstance(name, str) and _NAME.fullmatch(name) for name in listed
         ):
             raise DatasetError(f"{INDEX} of {self} does not list its {kind}; publish it anew")
-        return names
+        return listed
 
     def _json(self, name: str) -> dict[str, Any]:
         with self._opened(name) as file:
