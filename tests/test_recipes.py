@@ -19,6 +19,7 @@ from convgym.data.episodes import content_hash, write_dataset
 from convgym.data.loading import packaged_ids
 from convgym.data.local_root import local_path
 from convgym.data.recipes import recipe_ids, recipe_path
+from convgym.envs.autoreset import AutoresetMode
 from convgym.errors import DatasetError, InvalidConfiguration
 
 minari = pytest.importorskip("minari")
@@ -45,6 +46,8 @@ def test_there_is_a_recipe_for_every_domain_behaviour_and_form():
 @pytest.mark.parametrize("dataset_id", recipe_ids())
 def test_a_recipe_makes_what_it_promises_and_its_card_tells_it(dataset_id):
     """After a change that is meant: scripts/write_cards.py."""
+    if AutoresetMode is None and dataset_id not in packaged_ids():
+        pytest.skip("on gymnasium 1.0 the samples stand for all")
     recipe = read_recipe(dataset_id)
     episodes = collect_recipe(recipe)
     assert content_hash(episodes) == recipe.sha256

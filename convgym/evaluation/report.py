@@ -74,7 +74,8 @@ def score_rows(evaluations: Sequence[Evaluation]) -> list[tuple[str, ...]]:
     ]
 
 
-def _figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Any:
+    """An empty matplotlib figure, in inches; raises MissingExtra without matplotlib."""
     try:
         import matplotlib
     except ImportError as error:
@@ -85,7 +86,8 @@ def _figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _svg(figure: Any) -> str:
+def svg_of(figure: Any) -> str:
+    """The figure as an SVG element; the same figure gives the same text."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
@@ -96,7 +98,7 @@ def curves_svg(
     curves: Mapping[str, Sequence[tuple[float, float]]], levels: Mapping[str, float], y_label: str
 ) -> str:
     """Learning curves, one panel each, with horizontal lines for what others score."""
-    figure = _figure(4.6 * len(curves), 3.4)
+    figure = new_figure(4.6 * len(curves), 3.4)
     from matplotlib.ticker import EngFormatter
 
     thousands = EngFormatter(sep="")
@@ -112,12 +114,12 @@ def curves_svg(
         axis.grid(alpha=0.3)
     axes[0].set_ylabel(y_label)
     axes[-1].legend(fontsize=8, loc="upper left")
-    return _svg(figure)
+    return svg_of(figure)
 
 
 def scores_svg(evaluations: Sequence[Evaluation]) -> str:
     """Success of each policy as a bar with its interval."""
-    figure = _figure(8.0, 0.36 * len(evaluations) + 0.8)
+    figure = new_figure(8.0, 0.36 * len(evaluations) + 0.8)
     axis = figure.subplots()
     for place, e in enumerate(evaluations):
         low, high = e.success_interval
@@ -129,7 +131,7 @@ def scores_svg(evaluations: Sequence[Evaluation]) -> str:
     axis.set_xlim(0, 1.02)
     axis.set_xlabel("success on test tasks, with 95 % interval")
     axis.grid(axis="x", alpha=0.3)
-    return _svg(figure)
+    return svg_of(figure)
 
 
 def write_report(path: str | Path, title: str, sections: Sequence[Section]) -> Path:
