@@ -35,7 +35,7 @@ from convgym.data.agent_acts import fit_agent_acts
 from convgym.data.log_datasets import LogImport, import_log
 from convgym.data.log_episodes import LogEpisodes, LogForm
 from convgym.data.logs import read_log, write_log
-from convgym.data.statistics import LogStatistics
+from convgym.data.quality import quality_report
 from convgym.data.transitions import EpisodeArrays, read_episodes
 from convgym.errors import ConvGymError, DatasetError
 from convgym.language.act_tagger import ActTagger
@@ -198,7 +198,7 @@ def show(found: dict[str, Any], names: tuple[str, ...]) -> None:
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """Everything, from the log to the policy's answer."""
     began = time.perf_counter()
-    print(LogStatistics.from_conversations(read_log(options.log)).to_markdown())
+    print(quality_report(read_log(options.log)).to_markdown())
     imported = import_whole(options)
     part, dataset = imported.part, imported.dataset
     print(f"\n{dataset.id}: {part['episodes']:,} episodes, {part['steps']:,} agent turns")
