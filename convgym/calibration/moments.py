@@ -1,0 +1,74 @@
+"""One number for how far simulated conversations are from real ones: standardised differences.
+
+    gap = mean over statistics of  (mean_real − mean_sim)² / (var_real / n_real + var_sim / n_sim)
+
+Statistics are means over conversations of what a conversation has: turns, words, marks of the text
+(question, thanks, …) over all turns, the first and the last, repeated turns, and what follows an
+agent's question or failure. Two samples of one source have a gap of about 1, whatever n; a gap of 4
+says that differences are twice as large as chance makes them at this n. Needs no labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convgym.calibration.turns import MARKS, UserTurns
+from convgym.conversation import Conversation
+
+Floats = NDArray[np.float64]
+_SHORT, _LONG = 2, 15
+
+
+def moments(conversations: Sequence[Conversation]) -> Floats:
+    """The statistics of each conversation that has a user turn; NaN where one has none.
+
+    (conversations, statistics)
+    """
+    turns = UserTurns.of(conversations)
+    n, owner = turns.counts.astype(float), turns.owner
+    words = np.log1p(turns.lengths)
+    asked = np.array(["?" in prompt for prompt in turns.prompts], dtype=bool)
+    short = turns.lengths <= _SHORT
+    seen = {(o, t) for o, t in zip(owner.tolist(), turns.texts, strict=True)}
+    different = np.bincount([o for o, _ in seen], minlength=len(n))
+
+    def mean(values: Floats, where: NDArray[np.bool_] | None = None) -> Floats:
+        where = np.ones(len(owner), dtype=bool) if where is None else where
+        count = np.bincount(owner[where], minlength=len(n))
+        total = np.bincount(owner[where], values[where], minlength=len(n))
+        return np.where(count, total / np.maximum(count, 1), np.nan)
+
+    first, last = turns.place == 0, turns.last
+    columns = [n, n**2, different / np.maximum(n, 1)]
+    for values in (words, words**2, short.astype(float), (turns.lengths >= _LONG).astype(float)):
+        columns += [mean(values, where) for where in (None, first, last, asked, turns.failed)]
+    for mark in turns.marks.T.astype(float):
+        columns += [mean(mark, where) for where in (None, first, last, asked, turns.failed)]
+    assert turns.marks.shape[1] == len(MARKS)
+    return np.stack(columns, axis=1)[n > 0]
+
+
+def moment_gap(real: Floats, sim: Floats) -> float:
+    """The gap of two sets of moments; about 1 for two samples of one source."""
+    squares = []
+    for one, other in zip(real.T, sim.T, strict=True):
+        one, other = one[~np.isnan(one)], other[~np.isnan(other)]
+        if min(len(one), len(other)) < 2:
+            continue
+        noise = one.var(ddof=1) / len(one) + other.var(ddof=1) / len(other)
+        if noise > 0:
+            squares.append((one.mean() - other.mean()) ** 2 / noise)
+    return float(np.mean(squares)) if squares else 0.0
+
+
+def moment_floor(real: Floats, splits: int = 20, seed: int = 0) -> float:
+    """The gap between random halves of real conversations, on average."""
+    chance, half = np.random.default_rng(seed), len(real) // 2
+    gaps = []
+    for _ in range(splits):
+        mixed = chance.permutation(real)
+        gaps.append(moment_gap(mixed[:half], mixed[half:]))
+    return float(np.mean(gaps))

@@ -1,0 +1,120 @@
+"""Counted choices with back-off: what followed each history, smoothed by shorter histories.
+
+    P(y | h₁ … h_L)      histories from the shortest h₁ to the longest h_L
+
+              c(h_k, y) + s_k · d(h_k) · P_{k−1}(y)
+    P_k(y) = ───────────────────────────────────────    P₀ uniform over the outcomes seen
+                    c(h_k) + s_k · d(h_k)
+
+c counts, d(h) is how many different outcomes followed h: a hierarchical Dirichlet prior (MacKay &
+Peto, 1995, "A hierarchical Dirichlet language model") of strength s · d(h); with s = 1 it is Witten
+& Bell's (1991) estimate of how often something new comes, and each s_k is chosen, from the shortest
+history on, by the likelihood of every observation given all others. A history never seen leaves P
+as it was. Drawing walks from the longest history down and backs off with probability
+s d / (c + s d), so that one uniform number makes a choice in L look-ups, from exactly the P above.
+Knows nothing of conversations.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Sequence
+from itertools import accumulate
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Y = TypeVar("Y", bound=Hashable)
+History = Sequence[Hashable]
+Floats = NDArray[Any]
+STRENGTHS = (0.03, 0.1, 0.3, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0)
+
+
+class _Successors(Generic[Y]):
+    """What followed one history."""
+
+    __slots__ = ("counts", "different", "outcomes", "sums", "total")
+
+    def __init__(self, counts: Counter[Y]) -> None:
+        self.counts = counts
+        self.outcomes = sorted(counts, key=repr)
+        self.sums = list(accumulate(counts[y] for y in self.outcomes))
+        self.total, self.different = self.sums[-1], len(counts)
+
+
+class Backoff(Generic[Y]):
+    """P(outcome | histories), drawn and weighed."""
+
+    def __init__(self, seen: Sequence[tuple[History, Y]]) -> None:
+        """Count `(histories, outcome)`; every observation has the same number of histories."""
+        counted: dict[tuple[int, Hashable], Counter[Y]] = defaultdict(Counter)
+        outcomes: Counter[Y] = Counter()
+        for histories, outcome in seen:
+            outcomes[outcome] += 1
+            for place in enumerate(histories):
+                counted[place][outcome] += 1
+        self.outcomes = sorted(outcomes, key=repr)
+        self._known = set(outcomes)
+        self._after = {place: _Successors(counts) for place, counts in counted.items()}
+        self.strengths = self._chosen_strengths(seen)
+        """s of each history, the shortest first."""
+
+    def draw(self, histories: History, uniform: float) -> Y:
+        """The outcome that a number in [0, 1) chooses."""
+        for place in range(len(histories) - 1, -1, -1):
+            after = self._after.get((place, histories[place]))
+            if after is None:
+                continue
+            prior = self.strengths[place] * after.different
+            reached = uniform * (after.total + prior)
+            if reached < after.total:
+                return after.outcomes[bisect_right(after.sums, reached)]
+            uniform = min((reached - after.total) / prior, 1 - 1e-12)
+        return self.outcomes[int(uniform * len(self.outcomes))]
+
+    def probability(self, histories: History, outcome: Y) -> float:
+        """P(outcome | histories); 0 for an outcome never seen."""
+        if outcome not in self._known:
+            return 0.0
+        found = 1 / len(self.outcomes)
+        for place, history in enumerate(histories):
+            after = self._after.get((place, history))
+            if after is not None:
+                prior = self.strengths[place] * after.different
+                found = (after.counts[outcome] + prior * found) / (after.total + prior)
+        return found
+
+    def log_prob(self, histories: History, outcome: Y) -> float:
+        """Its logarithm in nats; −∞ for an outcome never seen."""
+        found = self.probability(histories, outcome)
+        return math.log(found) if found else -math.inf
+
+    def _chosen_strengths(self, seen: Sequence[tuple[History, Y]]) -> list[float]:
+        """For each place the s under which observations, each left out, are most likely."""
+        found = np.full(len(seen), 1 / max(1, len(self.outcomes)))
+        chosen = []
+        for place in range(len(seen[0][0]) if seen else 0):
+            after = [self._after[place, histories[place]] for histories, _ in seen]
+            others = np.array(
+                [a.counts[outcome] - 1 for a, (_, outcome) in zip(after, seen, strict=True)]
+            )
+            total = np.array([a.total - 1 for a in after])
+            different = np.array([a.different for a in after]) - (others == 0)
+
+            def left_out(
+                s: float,
+                others: Floats = others,
+                total: Floats = total,
+                different: Floats = different,
+                found: Floats = found,
+            ) -> Floats:
+                weight = s * different
+                mixed = (others + weight * found) / np.maximum(total + weight, 1e-12)
+                return np.where(total > 0, mixed, found)
+
+            chosen.append(max(STRENGTHS, key=lambda s: float(np.log(left_out(s)).sum())))
+            found = left_out(chosen[-1])
+        return chosen
