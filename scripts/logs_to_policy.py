@@ -23,8 +23,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from convgym.data.log_datasets import LogImport, import_log
 from convgym.data.log_episodes import LogEpisodes, LogForm
 from convgym.data.logs import read_log, write_log
 from convgym.data.quality import quality_report
+from convgym.data.splits import split_indices
 from convgym.data.transitions import EpisodeArrays, read_episodes
 from convgym.errors import ConvGymError, DatasetError
 from convgym.language.act_tagger import ActTagger
@@ -50,20 +51,24 @@ CLONE_SOONER = 5
 """A clone is learnt in a fifth of the steps; more, and it is too sure of what it has seen."""
 
 
-def held_out(conversation: Conversation) -> bool:
-    """Whether a conversation is kept from learning; those with one beginning go together."""
-    first = conversation.metadata.get("first_user")
-    group = first if isinstance(first, str) and first else conversation.conversation_id
-    digest = sha256(group.encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:4], "big") < HELD_OUT * 2**32
+def held_out(log: Path) -> frozenset[str]:
+    """The ids of the conversations that are kept from learning.
+
+    One that is told twice, or is the beginning of another but for its last message, is on one side
+    with that other (`convgym.data.splits`); so are those with one `first_user` in their metadata.
+    """
+    talks = list(read_log(log))
+    begun = [replace(talk, messages=talk.messages[: max(2, len(talk) - 1)]) for talk in talks]
+    _, held = split_indices(begun, (1 - HELD_OUT, HELD_OUT), 0, "first_user")
+    return frozenset(talks[index].conversation_id for index in held)
 
 
-def import_whole(options: argparse.Namespace) -> LogImport:
+def import_whole(options: argparse.Namespace, held: frozenset[str]) -> LogImport:
     """The dataset of all conversations, with the acts of those that are not held out."""
     log = read_log(options.log)
     tagger = ActTagger.load(options.tagger) if options.tagger else None
     encoder = HashedEncoder(options.dim)
-    training = (conversation for conversation in log if not held_out(conversation))
+    training = (talk for talk in log if talk.conversation_id not in held)
     acts = fit_agent_acts(training, encoder, most=options.acts, tagger=tagger, seed=options.seed)
     form = LogForm(reward=options.reward, messages=options.messages)
     return import_log(
@@ -77,12 +82,13 @@ def import_whole(options: argparse.Namespace) -> LogImport:
     )
 
 
-def parted(imported: LogImport, log: Path) -> tuple[list[EpisodeArrays], list[EpisodeArrays]]:
+def parted(
+    imported: LogImport, held: frozenset[str]
+) -> tuple[list[EpisodeArrays], list[EpisodeArrays]]:
     """Episodes to learn from, and those held out, both with returns of spread 1.
 
     Raises DatasetError where there are too few, or where all returns are equal.
     """
-    held = {talk.conversation_id for talk in read_log(log) if held_out(talk)}
     dataset = imported.dataset
     notes = dataset.storage.get_episode_metadata(dataset.episode_indices)
     kept: tuple[list[EpisodeArrays], list[EpisodeArrays]] = [], []
@@ -165,20 +171,28 @@ def answer(folder: Path, history: Conversation) -> dict[str, Any]:
     return {"act": names[best[0]], "values": {names[act]: float(scores[act]) for act in best}}
 
 
-def act_in_a_fresh_process(folder: Path, log: Path) -> dict[str, Any]:
-    """The saved policy's answer to the first held-out conversation, up to its last agent turn."""
-    talk = next(talk for talk in read_log(log) if held_out(talk) and any(talk.said_by("assistant")))
-    last = max(n for n, message in enumerate(talk.messages) if message.role == "assistant")
-    shown = talk.messages[:last] or talk.messages[:1]
+def last_question(talks: Iterable[Conversation]) -> Conversation | None:
+    """The first talk in which the agent answers a user, up to its last such answer; or None."""
+    for talk in talks:
+        roles = [message.role for message in talk.messages]
+        places = [n for n, role in enumerate(roles) if role == "assistant" and "user" in roles[:n]]
+        if places:
+            return replace(talk, messages=talk.messages[: places[-1]])
+    return None
+
+
+def act_in_a_fresh_process(folder: Path, talk: Conversation) -> dict[str, Any]:
+    """The saved policy's answer to what was said."""
     with tempfile.TemporaryDirectory() as aside:
         history = Path(aside) / "history.jsonl"
-        write_log(history, [replace(talk, messages=shown)])
+        write_log(history, [talk])
         command = [sys.executable, __file__, "--load", str(folder), "--history", str(history)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
         raise DatasetError(f"the saved policy could not be loaded again: {done.stderr.strip()}")
-    print(f"\nafter {talk.conversation_id}, {last} messages; newest: {shown[-1].content[:70]!r}")
+    newest = talk.messages[-1].content[:70]
+    print(f"\nafter {talk.conversation_id}, {len(talk)} messages; newest: {newest!r}")
     answered: dict[str, Any] = json.loads(done.stdout)
     return answered
 
@@ -199,7 +213,8 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     """Everything, from the log to the policy's answer."""
     began = time.perf_counter()
     print(quality_report(read_log(options.log)).to_markdown())
-    imported = import_whole(options)
+    held_ids = held_out(options.log)
+    imported = import_whole(options, held_ids)
     part, dataset = imported.part, imported.dataset
     print(f"\n{dataset.id}: {part['episodes']:,} episodes, {part['steps']:,} agent turns")
     for reason, count in imported.skipped.items():
@@ -207,7 +222,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     episodes = LogEpisodes.load(dataset.storage.data_path)
     assert episodes.acts is not None, "features have acts"
     names = episodes.acts.names
-    training, held = parted(imported, options.log)
+    training, held = parted(imported, held_ids)
     policy, clone = learn(training, len(names), options)
     options.out.mkdir(parents=True, exist_ok=True)
     episodes.save(options.out)
@@ -215,8 +230,10 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     clone.save(options.out / "clone.zip")
     found = numbers({"CQL": policy, "BC": clone}, training, held, len(names))
     show(found, names)
-    answered = act_in_a_fresh_process(options.out, options.log)
-    print(f"the policy in {options.out} says: {answered['act']}")
+    asked = last_question(t for t in read_log(options.log) if t.conversation_id in held_ids)
+    answered = None if asked is None else act_in_a_fresh_process(options.out, asked)
+    if answered is not None:
+        print(f"the policy in {options.out} says: {answered['act']}")
     print(f"{time.perf_counter() - began:.0f} s")
     report = {"dataset": dataset.id, "acts": names, "held_out": found, "answer": answered}
     (options.out / "report.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
@@ -256,7 +273,11 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     try:
         if options.load is not None:
-            print(json.dumps(answer(options.load, next(iter(read_log(options.history))))))
+            history = read_log(options.history)
+            talk = next(iter(history), None)
+            if talk is None:
+                raise DatasetError(f"there is no conversation to go on with; {history.report}")
+            print(json.dumps(answer(options.load, talk)))
         else:
             import torch
 

@@ -205,6 +205,32 @@ def test_a_damaged_file_is_refused(tmp_path):
             ActTagger.load(path)
 
 
+@pytest.mark.parametrize("place", [-1, float("nan")])
+def test_what_is_no_place_in_a_conversation_is_refused(place):
+    """A repaired bug: NaN was looked up beyond the table."""
+    with pytest.raises(InvalidConfiguration, match="positions; give each text a whole number"):
+        small().predict(["hi"], [place])
+
+
+def test_bits_that_flipped_in_a_file_are_noticed(tmp_path):
+    path = tmp_path / "tagger.npz"
+    small().save(path)
+    whole, chance = path.read_bytes(), np.random.default_rng(0)
+    for place in chance.integers(len(whole), size=60).tolist():
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
+        try:
+            assert ActTagger.load(path).identity == small().identity
+        except InvalidConfiguration as error:
+            assert "holds no 'convgym act tagger 1'" in str(error)
+
+
+def test_weights_of_another_shape_are_refused(tmp_path):
+    about, arrays = small().content
+    write_archive(tmp_path / "tagger.npz", about, {"weights": arrays["weights"][:10]})
+    with pytest.raises(InvalidConfiguration, match=r"weights of shape \(10, .*a tagger has"):
+        ActTagger.load(tmp_path / "tagger.npz")
+
+
 def test_another_content_under_the_same_identity_is_refused(tmp_path, monkeypatch):
     tagger, other = small(), small(seed=1)
     monkeypatch.setattr("convgym.language.archive.identity_of", lambda *_: tagger.identity)

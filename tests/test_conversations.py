@@ -157,8 +157,9 @@ def test_normalised_rewards_have_mean_0_and_sd_1_and_can_be_undone(rewards):
     assert len(got) == len(measured)
     if measured:
         assert scale.mean == pytest.approx(np.mean(measured))
-        equal = np.ptp(measured) == 0.0 or np.std(measured) == 0.0  # or nearly, near 1e-200
-        assert scale.sd == pytest.approx(1.0 if equal else np.std(measured))
+        assert scale.sd == 1.0 or np.ptp(measured) > 0.0
+        if not 0.0 < np.ptp(measured) < 1e-100:  # there numpy's squares are lost
+            assert scale.sd == pytest.approx(np.std(measured) or 1.0)
     if measured and np.std(measured) > 1e-3:
         assert np.mean(got) == pytest.approx(0.0, abs=1e-5)
         assert np.std(got) == pytest.approx(1.0)
@@ -185,6 +186,13 @@ def test_a_turn_reward_is_divided_and_not_shifted():
     assert dataset.reward_scale == RewardScale(3.0, 2.0)
     assert [c.reward for c in dataset] == [-1.0, 1.0]
     assert dataset[0].messages[0].reward == 1.5 and dataset[0].messages[1].reward is None
+
+
+def test_large_rewards_have_a_scale():
+    """A repaired bug: squares beyond all floats made every reward 0."""
+    log = [talk(str(n), "hi", reward=reward) for n, reward in enumerate((1e200, 3e200))]
+    scale = ConversationDataset(log).reward_scale
+    assert (scale.mean, scale.sd) == (pytest.approx(2e200), pytest.approx(1e200))
 
 
 def test_the_parts_of_a_split_share_one_scale():

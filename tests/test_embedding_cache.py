@@ -99,6 +99,47 @@ def test_a_head_that_was_never_finished_begins_anew(tmp_path):
     assert right(EmbeddingCache(tmp_path, ENCODER), TEXTS)
 
 
+def test_a_short_file_of_somebody_else_stays(tmp_path):
+    path = EmbeddingCache(tmp_path, ENCODER).path
+    path.write_text("my precious notes")
+    with pytest.raises(DatasetError, match="which is not the cache"):
+        EmbeddingCache(tmp_path, ENCODER)
+    assert path.read_text() == "my precious notes"
+
+
+class Odd:
+    """An encoder that gives something else than it says."""
+
+    name, dim = "odd", 4
+
+    def __init__(self, found):
+        self.found = found
+
+    def encode(self, texts):
+        return self.found
+
+
+@pytest.mark.parametrize(
+    "found", [np.zeros(4), np.zeros((1, 4)), np.zeros((3, 1)), np.full((3, 4), np.nan)]
+)
+def test_what_an_encoder_must_not_give_is_refused(tmp_path, found):
+    cache = EmbeddingCache(tmp_path, Odd(found))
+    with pytest.raises(InvalidConfiguration, match="the encoder 'odd' gave"):
+        cache.encode(["a", "b", "c"])
+    assert cache.path.stat().st_size == HEAD
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no fork")
+def test_a_forked_process_goes_on_with_the_cache(tmp_path):
+    """A repaired bug: the lock of the parent could not be used in the child."""
+    cache = EmbeddingCache(tmp_path, ENCODER)
+    cache.encode(TEXTS[:1])
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        found = pool.apply(cache.encode, (["said by the child"],))
+    assert np.array_equal(found, ENCODER.encode(["said by the child"]))
+    assert np.array_equal(cache.encode(["said by the child"]), found)
+
+
 @pytest.mark.parametrize("byte", [0, 20, 200])
 def test_a_damaged_record_is_computed_again(tmp_path, byte):
     cache = EmbeddingCache(tmp_path, ENCODER)

@@ -172,6 +172,16 @@ def test_calls_without_ids_get_ids_that_leave_no_trace():
     assert from_openai(to_openai(conversation)) == conversation
 
 
+def test_half_a_character_in_a_call_stays_as_it_was_written():
+    """A repaired bug: it could be loaded and not be written again."""
+    text = '{"a": "\\ud800"}'
+    call = {"type": "function", "function": {"name": "find", "arguments": text}}
+    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "tool_calls": [call]}]
+    conversation = from_openai({"messages": messages})
+    assert conversation.messages[1].tool_call == {"find": text}
+    assert from_openai(to_openai(conversation)) == conversation
+
+
 def test_the_old_function_call_is_a_call():
     turn = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "1"}}
     conversation = from_openai({"messages": [turn]})

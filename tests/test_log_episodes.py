@@ -264,6 +264,16 @@ def test_what_cannot_be_an_episode_is_counted_by_reason():
         list(LogEpisodes(LogForm(observation="message")).buffers(log))
 
 
+def test_rewards_beyond_all_floats_are_no_rewards():
+    """A repaired bug: two labels of 1e308 made an episode of infinite return."""
+    twice = (Message("user", "hi"), *(Message("assistant", "ho", 1e308),) * 2)
+    with pytest.raises(InvalidLog, match="no finite number"):
+        exchanges(Conversation("1", twice))
+    for value in (10**400, math.inf, math.nan, "1"):
+        with pytest.raises(InvalidLog, match=r"metadata\['score'\] is no finite number"):
+            exchanges(talk("1", "hi", "a:ho", metadata={"score": value}), "metadata.score")
+
+
 def test_a_log_without_agent_turns_is_refused():
     with pytest.raises(DatasetError, match="no conversation has an agent turn"):
         acts_of(talk("1", "hi"), talk("2", "ho"))

@@ -76,6 +76,24 @@ def test_a_dataset_comes_through_our_function_and_through_minaris(scheme, monkey
         assert minari.list_remote_datasets().keys() == set(packaged_ids())
 
 
+def test_a_folder_may_be_written_in_several_ways(tmp_path, monkeypatch):
+    shelf = shutil.copytree(PACKAGED, tmp_path / "my shelf")
+    (shutil.copytree(PACKAGED, tmp_path / "50%20off"))
+    addresses = [shelf.as_uri(), f"file://localhost{shelf}/", f"file://{tmp_path}/50%20off"]
+    for address in (*addresses, "file://~/my shelf"):
+        monkeypatch.setenv("HOME", str(tmp_path))
+        assert remote_ids(address) == packaged_ids()
+    with pytest.raises(InvalidConfiguration, match="is no address"):
+        remote_ids("my shelf")
+
+
+def test_a_root_that_cannot_be_written_to_is_one_sentence(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "file"))
+    with pytest.raises(DatasetError, match="MINARI_DATASETS_PATH"):
+        convgym.load_dataset(ID)
+
+
 def test_somebody_elses_minari_root_is_a_remote_too(tmp_path, monkeypatch, minari_root):
     convgym.load_dataset(ID)
     shutil.copytree(minari_root / "convgym", minari_root / ".writing-x/convgym")

@@ -239,6 +239,6 @@ def _mistakes() -> Iterator[None]:
     """One sentence and exit code 2 for what ConvGym refuses."""
     try:
         yield
-    except ConvGymError as error:
+    except (ConvGymError, OSError) as error:
         typer.echo(f"convgym: {error}", err=True)
         raise typer.Exit(BAD_USAGE) from None

@@ -101,7 +101,7 @@ class AgentActs:
         spoken: dict[str, Any] = about["speech"]
         speech: ActTagger | ReplyClusters
         if spoken["format"] == act_tagger.FORMAT:
-            speech = ActTagger(spoken["acts"], arrays["weights"])
+            speech = ActTagger.of_content(spoken, arrays)
         else:
             speech = ReplyClusters(spoken["acts"], arrays["centres"], encoder)
             if spoken["encoder"] != encoder.name:

@@ -111,7 +111,9 @@ class RewardScale:
             return cls(0.0, 1.0)
         if np.ptp(rewards) == 0.0:  # their mean and sd would be off by a rounding error
             return cls(float(rewards[0]), 1.0)
-        return cls(float(rewards.mean()), float(rewards.std()) or 1.0)  # squares can underflow
+        largest = np.abs(rewards).max()  # squares can leave the range of floats
+        sd = float((rewards / largest).std() * largest)
+        return cls(float((rewards / largest).mean() * largest), sd or 1.0)
 
     def apply(self, conversation: Conversation) -> Conversation:
         """The conversation with its rewards on this scale."""

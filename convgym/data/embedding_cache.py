@@ -24,7 +24,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from convgym.errors import DatasetError, InvalidConfiguration
-from convgym.language.encoders import Encoder, Vectors
+from convgym.language.encoders import Encoder, Vectors, encoded
 
 HEAD = 4096
 """Bytes before the first record: a line of JSON, then spaces."""
@@ -54,8 +54,7 @@ class EmbeddingCache:
         """Records that have been looked at."""
         self._records: NDArray[np.void] = np.empty(0, dtype=self._record)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = FileLock(f"{self.path}.lock")
-        with self._lock:
+        with self._locked():
             self._open()
         self._look()
 
@@ -88,18 +87,23 @@ class EmbeddingCache:
         found: Vectors = self._records["vector"][[places[digest] for digest in digests]]
         return found
 
+    def _locked(self) -> FileLock:
+        """Held by the one process that writes; made anew, for a forked process has to."""
+        return FileLock(f"{self.path}.lock")
+
     # -- the file ----------------------------------------------------------------------------------
 
     def _open(self) -> None:
         """Begin the file where there is none; refuse one that is not ours."""
         head = {"format": _FORMAT, "encoder": self.name, "dim": self.dim}
         begun = json.dumps(head).encode().ljust(HEAD - 1) + b"\n"
-        if not self.path.exists() or self.path.stat().st_size < HEAD:
+        there = b""
+        if self.path.exists():
+            with self.path.open("rb") as file:
+                there = file.read(HEAD)
+        if len(there) < HEAD and begun.startswith(there):  # none, or one that was killed here
             self.path.write_bytes(begun)
-            return
-        with self.path.open("rb") as file:
-            there = file.read(HEAD)
-        if there != begun:
+        elif there != begun:
             raise DatasetError(
                 f"{self.path} begins with {there[:80]!r}, which is not the cache of the encoder "
                 f"{self.name!r} with {self.dim} numbers; take another folder, or move it away"
@@ -124,12 +128,12 @@ class EmbeddingCache:
 
     def _add(self, missing: dict[bytes, str]) -> None:
         """Compute vectors, and append those that nobody else has appended meanwhile."""
-        vectors = self._encoder.encode(list(missing.values()))
+        vectors = encoded(self._encoder, list(missing.values()))
         records = np.zeros(len(missing), dtype=self._record)
         records["digest"] = np.frombuffer(b"".join(missing), dtype=f"V{_DIGEST}")
         records["vector"] = vectors
         records["checksum"] = _checksums(records)
-        with self._lock:
+        with self._locked():
             self._look()
             fresh = np.array([digest not in self._places for digest in missing])
             end = HEAD + self._count * self._record.itemsize

@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -72,12 +73,15 @@ def exchanges(conversation: Conversation, reward: str = "auto") -> Exchanges:
         raise InvalidLog("no turn has the role 'assistant', and an episode is made of agent turns")
     rewards = np.zeros(len(replies))
     if reward in ("auto", "turns") and labels:
-        np.add.at(rewards, *map(list, zip(*labels, strict=True)))
+        with np.errstate(over="ignore"):  # refused below
+            np.add.at(rewards, *map(list, zip(*labels, strict=True)))
         earned = True
     else:
         total = None if reward == "turns" else _total(conversation, reward)
         rewards[-1] = total or 0.0
         earned = total is not None
+    if not np.isfinite(rewards).all():
+        raise InvalidLog("the rewards of a reply sum to no finite number")
     return Exchanges(
         tuple(map(tuple, read)),
         tuple(messages[0] if len(messages) == 1 else _joined(messages) for messages in replies),
@@ -93,8 +97,10 @@ def _total(conversation: Conversation, reward: str) -> float | None:
     value: Any = conversation.metadata.get(name)
     if value is None:
         return None
-    if isinstance(value, bool | int | float) and abs(value) < math.inf:
-        return float(value)
+    if isinstance(value, bool | int | float):
+        with suppress(OverflowError):  # of a whole number beyond all floats
+            if math.isfinite(number := float(value)):
+                return number
     raise InvalidLog(f"metadata[{name!r}] is no finite number")
 
 

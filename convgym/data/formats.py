@@ -30,6 +30,7 @@ from dataclasses import replace
 from typing import Any
 
 from convgym.conversation import Conversation
+from convgym.data.logs import holds_half_a_character
 from convgym.data.records import content_id, from_record, name_of, turn_record, with_id
 from convgym.errors import InvalidLog
 
@@ -240,9 +241,10 @@ def _as_value(arguments: Any) -> Any:
     if not isinstance(arguments, str):
         return arguments
     try:
-        return json.loads(arguments, parse_constant=_refuse)
+        value = json.loads(arguments, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return arguments
+    return arguments if holds_half_a_character(arguments, value) else value
 
 
 def _refuse(constant: str) -> None:

@@ -106,7 +106,9 @@ def download_dataset(
 
 def remote_ids(remote: str, prefix: str = "") -> list[str]:
     """The ids at a remote that begin with `prefix`; raises DatasetError where none can be had."""
-    scheme, _, name = remote.partition("://")
+    scheme, separator, name = remote.partition("://")
+    if not separator:
+        raise InvalidConfiguration(f"remote={remote!r} is no address such as https://example.org")
     if scheme in SCHEMES:
         return StaticRemote(scheme, name).list_datasets(prefix)
     try:

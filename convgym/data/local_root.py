@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from convgym.errors import DatasetError, MissingExtra
 
 _ROOT = "MINARI_DATASETS_PATH"
@@ -44,7 +46,8 @@ def local_path(dataset_id: str) -> Path:
             f"{dataset_id!r} is no id of a dataset; write it as "
             "convgym/customer-service/mixed-v0, with a version at the end"
         ) from None
-    return Path(get_dataset_path(dataset_id))
+    with _root_in_use():
+        return Path(get_dataset_path(dataset_id))
 
 
 def check_free(dataset_id: str, overwrite: bool) -> None:
@@ -63,9 +66,21 @@ def hidden_root() -> Iterator[Path]:
     minari_module()
     from minari.storage import get_dataset_path
 
-    aside = tempfile.TemporaryDirectory(prefix=".writing-", dir=get_dataset_path())
+    with _root_in_use():
+        aside = tempfile.TemporaryDirectory(prefix=".writing-", dir=get_dataset_path())
     with aside as folder, environment(_ROOT, folder):
         yield Path(folder)
+
+
+@contextmanager
+def _root_in_use() -> Iterator[None]:
+    """One sentence for a root that is no folder, or cannot be written to."""
+    try:
+        yield
+    except OSError as error:
+        raise DatasetError(
+            f"Minari's local root cannot be written to: {error}; set {_ROOT} to a folder that can"
+        ) from error
 
 
 @contextmanager
@@ -85,12 +100,12 @@ def environment(name: str, value: str) -> Iterator[None]:
 def settle(aside: Path, dataset_id: str) -> None:
     """Move a finished dataset to its place; a predecessor leaves only when it is there.
 
-    To be called within `hidden_root`, of what lies in it.
+    To be called within `hidden_root`, of what lies in it. One process at a time settles.
     """
     from minari.dataset.minari_dataset import parse_dataset_id
     from minari.namespace import create_namespace, list_local_namespaces
 
-    with environment(_ROOT, str(aside.parent)):
+    with FileLock(aside.parent / ".settling.lock"), environment(_ROOT, str(aside.parent)):
         place = local_path(dataset_id)
         namespace = parse_dataset_id(dataset_id)[0]
         if namespace is not None and namespace not in list_local_namespaces():

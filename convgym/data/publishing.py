@@ -19,7 +19,7 @@ from filelock import FileLock
 
 from convgym.data.checking import check_content
 from convgym.data.local_root import environment, local_path, minari_module
-from convgym.data.remotes import CHECKSUMS, INDEX, NAMESPACE, copied
+from convgym.data.remotes import CHECKSUMS, INDEX, NAMESPACE, copied, folder_named
 from convgym.errors import DatasetError, InvalidConfiguration
 
 
@@ -39,7 +39,8 @@ def publish_dataset(
     check_content(dataset_id, source / "data")
     scheme, separator, name = str(remote).partition("://")
     if not separator or scheme == "file":
-        _publish(dataset_id, source, Path(name or remote), overwrite)
+        folder = folder_named(name) if separator else os.fspath(remote)
+        _publish(dataset_id, source, Path(folder).expanduser(), overwrite)
     elif scheme == "hf":
         with environment("MINARI_REMOTE", str(remote)):
             minari_module().upload_dataset(dataset_id, token)

@@ -57,7 +57,9 @@ class StaticRemote:
 
     def __init__(self, scheme: str, name: str, token: str | None = None) -> None:
         """`name` is what follows `scheme://`; a token is sent to web servers as a bearer's."""
-        self.scheme, self.name, self._token = scheme, name.rstrip("/"), token
+        self.scheme, self.name, self._token = scheme, name.rstrip("/") or "/", token
+        if scheme == "file":
+            self.name = folder_named(name)
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.name}"
@@ -114,7 +116,7 @@ class StaticRemote:
             if (count, digest) != (promised.get("bytes"), promised.get("sha256")):
                 raise DatasetError(
                     f"{name} of {dataset_id!r} came from {self} with {count:,} bytes and the "
-                    f"SHA-256 {digest[:12]}…, but {promised.get('bytes'):,} bytes and "
+                    f"SHA-256 {digest[:12]}…, but {promised.get('bytes')} bytes and "
                     f"{str(promised.get('sha256'))[:12]}… were published: it was cut short or "
                     "changed on the way and is refused; download it again, or tell who published it"
                 )
@@ -180,6 +182,13 @@ class StaticRemote:
 
     def upload_namespace(self, namespace: str) -> None:
         """Nothing: a namespace is published with its first dataset."""
+
+
+def folder_named(name: str) -> str:
+    """The folder of a `file://` address: as it is written or, if that is none, %20 for a space."""
+    name = name.removeprefix("localhost").rstrip("/") or "/"
+    path = Path(name).expanduser()
+    return str(path if path.exists() else Path(urllib.parse.unquote(name)).expanduser())
 
 
 def copied(source: IO[bytes], target: IO[bytes]) -> tuple[int, str]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from convgym.errors import DatasetError, InvalidConfiguration, InvalidLog
 
 MODES = ("trajectory", "turn")
 _FORMAT = "convgym replay 1"
+_DAMAGED = zipfile.BadZipFile, zlib.error
 _LEAST, _MOST = 1e-100, 1e100
 """What a priority may be, so that sums of any number of them stay finite."""
 
@@ -266,7 +268,7 @@ class ConversationReplayBuffer:
             return cls._restored(about, arrays)
         except OSError as error:
             raise DatasetError(f"{path} cannot be read: {error.strerror}") from error
-        except (ValueError, TypeError, LookupError, EOFError, zipfile.BadZipFile) as error:
+        except (ValueError, TypeError, LookupError, EOFError, RuntimeError, *_DAMAGED) as error:
             raise DatasetError(f"{path} is no replay buffer that this version saved") from error
 
     @classmethod

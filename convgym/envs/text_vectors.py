@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from convgym.envs.episode_setup import is_whole
 from convgym.errors import InvalidConfiguration
-from convgym.language.encoders import Encoder, encoder_of
+from convgym.language.encoders import Encoder, encoded, encoder_of
 
 Vectors = NDArray[np.float32]
 
@@ -63,7 +63,7 @@ class TextVectors:
         first, last = len(self._places), len(self._places) + len(new)
         while last > len(self._kept):
             self._kept = np.concatenate([self._kept, np.empty_like(self._kept)])
-        vectors = self._encoder.encode(new)
+        vectors = encoded(self._encoder, new)
         lengths = np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=1, keepdims=True))
         self._kept[first:last] = vectors / np.where(lengths > _LONGEST, lengths, 1.0)
         self._places.update(zip(new, range(first, last), strict=True))

@@ -12,7 +12,7 @@ turn is one text and one act; whoever has several acts a turn decides first what
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -154,8 +154,18 @@ class ActTagger:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ActTagger:
         """Read what `save` has written; raises InvalidConfiguration for anything else."""
-        about, arrays = read_archive(path, FORMAT)
-        return cls(about["acts"], arrays["weights"])
+        return cls.of_content(*read_archive(path, FORMAT))
+
+    @classmethod
+    def of_content(cls, about: Mapping[str, Any], arrays: Mapping[str, Any]) -> ActTagger:
+        """The tagger of such `content`; raises InvalidConfiguration where it does not fit."""
+        acts, weights = about["acts"], arrays["weights"]
+        if weights.shape != (ROWS + POSITIONS, len(acts)):
+            raise InvalidConfiguration(
+                f"weights of shape {weights.shape} came for {len(acts)} acts; a tagger has "
+                f"{(ROWS + POSITIONS, len(acts))}"
+            )
+        return cls(acts, weights)
 
     def _scores(self, texts: Sequence[str], positions: Sequence[int] | None) -> Iterator[Floats]:
         places = _places(texts, positions)
@@ -169,7 +179,7 @@ def _places(texts: Sequence[str], positions: Sequence[int] | None) -> NDArray[np
     if isinstance(texts, str):
         raise InvalidConfiguration("one text came; the tagger takes a list of texts")
     places = np.zeros(len(texts), dtype=np.int64) if positions is None else np.asarray(positions)
-    if len(places) != len(texts) or (len(places) and places.min() < 0):
+    if len(places) != len(texts) or not (places >= 0).all():  # NaN is no place
         raise InvalidConfiguration(
             f"{len(texts)} texts came with {len(places)} positions; give each text a whole number "
             "from 0"

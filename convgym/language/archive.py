@@ -13,6 +13,7 @@ import io
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +26,11 @@ from convgym.errors import InvalidConfiguration
 
 Arrays = Mapping[str, NDArray[Any]]
 _ABOUT = "about.json"
+_DAMAGE = (
+    OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, KeyError, TypeError, ValueError,
+    EOFError,
+)  # fmt: skip
+"""What a damaged file makes zipfile, numpy and json raise."""
 
 
 def identity_of(about: Mapping[str, Any], arrays: Arrays) -> str:
@@ -76,6 +82,6 @@ def read_archive(
             raise ValueError(f"it holds {came!r}")
         if identity_of(about, arrays) != promised:
             raise ValueError("its content is not what its identity says")
-    except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError, EOFError) as error:
+    except _DAMAGE as error:
         raise InvalidConfiguration(f"{path} holds no {form!r}: {error}") from error
     return about, arrays

@@ -89,6 +89,20 @@ def encoder_of(given: str | os.PathLike[str] | Encoder = "hashed") -> Encoder:
     )
 
 
+def encoded(encoder: Encoder, texts: Sequence[str]) -> Vectors:
+    """What an encoder gives, once it is known to be what it must.  (n,) → (n, dim) float32
+
+    Raises InvalidConfiguration for another shape, or numbers that are not finite.
+    """
+    vectors = np.asarray(encoder.encode(texts), dtype=np.float32)
+    if vectors.shape != (len(texts), encoder.dim) or not np.isfinite(vectors).all():
+        raise InvalidConfiguration(
+            f"the encoder {encoder.name!r} gave numbers of shape {vectors.shape}, or some that are "
+            f"not finite, for {len(texts)} texts; it must give ({len(texts)}, {encoder.dim})"
+        )
+    return vectors
+
+
 def words_in(text: str) -> list[str]:
     """Its words in small letters, and each question and exclamation mark."""
     return _WORD.findall(text.lower())
