@@ -157,9 +157,10 @@ def test_normalised_rewards_have_mean_0_and_sd_1_and_can_be_undone(rewards):
     assert len(got) == len(measured)
     if measured:
         assert scale.mean == pytest.approx(np.mean(measured))
-        assert scale.sd == 1.0 or np.ptp(measured) > 0.0
-        if not 0.0 < np.ptp(measured) < 1e-100:  # there numpy's squares are lost
-            assert scale.sd == pytest.approx(np.std(measured) or 1.0)
+        if np.ptp(measured) == 0.0:
+            assert scale.sd == 1.0
+        elif np.ptp(measured) > 1e-100:  # below, numpy's squares are lost
+            assert scale.sd == pytest.approx(np.std(measured))
     if measured and np.std(measured) > 1e-3:
         assert np.mean(got) == pytest.approx(0.0, abs=1e-5)
         assert np.std(got) == pytest.approx(1.0)
