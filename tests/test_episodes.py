@@ -10,9 +10,11 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
+from filelock import FileLock
 
 import convgym  # noqa: F401  registers the environments
 from convgym.data.episodes import collect, content_hash, write_dataset
+from convgym.data.local_root import hidden_root
 from convgym.data.mixture import BehaviorMixture
 from convgym.data.transitions import count, read_episodes, returns_to_go
 from convgym.domains.catalogue import domain_called
@@ -258,3 +260,17 @@ def test_arrays_match_a_plain_loop(buffers):
 
 def test_return_to_go_by_hand():
     assert returns_to_go(np.array([1.0, 0.0, 2.0]), 0.5).tolist() == [1.5, 1.0, 2.0]
+
+
+def test_what_a_killed_process_has_left_is_swept_and_what_a_living_one_writes_is_not(minari_root):
+    for name in (".writing-dead", ".writing-alive", ".writing-begun"):
+        (minari_root / name / "convgym").mkdir(parents=True)
+        (minari_root / name / ".lock").touch()
+    for name in (".writing-dead", ".writing-alive"):
+        os.utime(minari_root / name, (0, 0))
+    with FileLock(minari_root / ".writing-alive/.lock"), hidden_root() as aside:
+        assert aside.parent == minari_root
+        assert sorted(path.name for path in minari_root.glob(".writing-*")) == sorted(
+            [".writing-alive", ".writing-begun", aside.name]
+        )
+    assert not aside.exists()

@@ -4,24 +4,30 @@
         …
         settle(aside, dataset_id)       … and what is finished moves to its place
 
-What a killed process leaves behind in the hidden folder is not seen by Minari. Not for two threads
-at once: Minari is told of the folder through its environment variable.
+What a killed process leaves behind in the hidden folder is not seen by Minari, and removed when
+something is written next. Not for two threads at once: Minari is told of the folder through its
+environment variable.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from convgym.errors import DatasetError, MissingExtra
 
 _ROOT = "MINARI_DATASETS_PATH"
+_HIDDEN, _LOCK = ".writing-", ".lock"
+_BEGUN = 60.0
+"""Seconds after which a hidden folder has its lock, if anybody writes there."""
 
 
 def minari_module() -> Any:
@@ -67,9 +73,21 @@ def hidden_root() -> Iterator[Path]:
     from minari.storage import get_dataset_path
 
     with _root_in_use():
-        aside = tempfile.TemporaryDirectory(prefix=".writing-", dir=get_dataset_path())
-    with aside as folder, environment(_ROOT, folder):
+        _sweep(Path(get_dataset_path()))
+        aside = tempfile.TemporaryDirectory(prefix=_HIDDEN, dir=get_dataset_path())
+    with aside as folder, FileLock(Path(folder, _LOCK)), environment(_ROOT, folder):
         yield Path(folder)
+
+
+def _sweep(root: Path) -> None:
+    """Remove the hidden folders of processes that were killed: nobody holds their locks."""
+    for folder in root.glob(f"{_HIDDEN}*"):
+        try:
+            if time.time() - folder.stat().st_mtime > _BEGUN:
+                with FileLock(folder / _LOCK, timeout=0):
+                    shutil.rmtree(folder, ignore_errors=True)
+        except (Timeout, OSError):  # somebody writes there, or has just swept it
+            continue
 
 
 @contextmanager
