@@ -17,7 +17,7 @@ from recorded import SAMPLE, corpus, talk
 
 from convgym.conversation import Conversation, Message
 from convgym.data.logs import LogReport, read_log, write_log
-from convgym.data.records import from_record, to_record
+from convgym.data.records import DEEPEST, from_record, to_record
 from convgym.data.statistics import LogStatistics
 from convgym.data.user_fit import fit_user
 from convgym.errors import DatasetError, InvalidLog, MissingExtra
@@ -70,6 +70,20 @@ def in_turn(**fields: object) -> Callable[[bytes], bytes]:
     return change
 
 
+def nested(depth: int) -> dict[str, object]:
+    """An object in an object, `depth` below the first."""
+    found: dict[str, object] = {}
+    for _ in range(depth):
+        found = {"in": found}
+    return found
+
+
+def test_what_is_nested_two_hundred_deep_is_read():
+    said = {"role": "user", "content": "hi", "tool_call": nested(DEEPEST - 2)}
+    record = {"conversation_id": "1", "turns": [said], "metadata": nested(DEEPEST - 2)}
+    assert from_record(record).metadata == nested(DEEPEST - 2)
+
+
 DEEP = b'{"conversation_id":"deep","turns":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 FAULTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "broken json": (lambda line: line[:-3], "broken JSON at character"),
@@ -112,6 +126,8 @@ FAULTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "half surrogate": (in_turn(content="a\ud800b"), "half of a surrogate pair"),
     "half surrogate key": (changed(**{"x\udc00": 1}), "half of a surrogate pair"),
     "deep": (lambda line: DEEP, "nested too deeply"),
+    "deep metadata": (changed(metadata=nested(200)), "nested too deeply"),
+    "deep call": (in_turn(tool_call=nested(400)), "nested too deeply"),
     "huge": (lambda line: b'{"x":"' + b"y" * 400_000 + line, "longer than 300,000 bytes"),
 }  # fmt: skip
 

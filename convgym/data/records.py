@@ -21,6 +21,9 @@ from typing import Any
 from convgym.conversation import ROLES, Conversation, Message
 from convgym.errors import InvalidLog
 
+DEEPEST = 200
+"""Objects and lists within each other, in metadata or in a tool's arguments."""
+
 
 def to_record(conversation: Conversation) -> dict[str, Any]:
     """The JSON object of one log line; `from_record` of it is the conversation again."""
@@ -54,6 +57,7 @@ def with_id(identity: str, record: Mapping[str, Any]) -> Conversation:
         raise InvalidLog("turns is empty")
     if metadata is not None and not isinstance(metadata, dict):
         raise InvalidLog(f"metadata must be an object, not {name_of(metadata)}")
+    _check_depth(metadata)
     messages = tuple(_message(turn, number) for number, turn in enumerate(turns, 1))
     said_by = [message.role for message in messages if message.role != "system"]
     # A bot's opening that nobody answered stays: it was said, and may have been judged.
@@ -99,6 +103,7 @@ def _message(turn: object, number: int) -> Message:
     call = turn.get("tool_call")
     if call is not None and not isinstance(call, dict):
         raise InvalidLog(f"turn {number}: tool_call must be an object, not {name_of(call)}")
+    _check_depth(call)
     reward = turn.get("reward")
     return Message(
         role,
@@ -154,6 +159,17 @@ def _slots(value: object, number: int) -> tuple[tuple[str, str], ...]:
 def _is_pair(pair: object) -> bool:
     two = isinstance(pair, (list, tuple)) and len(pair) == 2
     return two and all(isinstance(text, str) for text in pair)  # type: ignore[attr-defined]
+
+
+def _check_depth(value: object) -> None:
+    """What is nested deeper is read or not as deep as its reader was called; so nobody reads it."""
+    level = [value]
+    for _ in range(DEEPEST):
+        inner = [one for one in level if isinstance(one, dict | list)]
+        if not inner:
+            return
+        level = [part for one in inner for part in (one.values() if isinstance(one, dict) else one)]
+    raise InvalidLog("the JSON is nested too deeply")
 
 
 def name_of(value: object) -> str:
