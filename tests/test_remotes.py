@@ -116,7 +116,6 @@ minari.download_dataset({ID!r})
 dataset = minari.load_dataset({ID!r})
 for evaluating in (False, True):
     env = dataset.recover_environment(eval_env=evaluating)
-    about = dataset.storage.get_episode_metadata([0])
     env.reset(seed=1)
     print(env.spec.kwargs["split"] if evaluating else env.unwrapped.observation_space.max_length)
 """
@@ -131,7 +130,7 @@ for evaluating in (False, True):
 
 
 def test_importing_convgym_brings_no_minari():
-    code = "import sys, convgym; print('minari' in sys.modules, len(sys.meta_path))"
+    code = "import sys, convgym; print('minari' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("False")
 
@@ -200,7 +199,7 @@ FAULTS = {
     flip: "cut short or changed",
     edit: "its recipe promises",
     cut_and_sign: "cannot be read",
-    another: "is called",
+    another: "called",
     climb: "lists the file",
     half_a_list: "no JSON object",
     without_data: "cannot be had",

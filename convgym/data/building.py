@@ -77,7 +77,8 @@ class Recipe:
 
     def policies(self) -> BatchMixture:
         """The behaviour, for `collect_episodes`."""
-        scripts, domain = ladder(self.domain), self.domain
+        domain = self.domain
+        scripts = ladder(domain)
         return BatchMixture(
             [(self._policy(entry, scripts, domain), entry["weight"]) for entry in self.behavior]
         )

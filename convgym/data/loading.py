@@ -88,13 +88,15 @@ def download_dataset(
             f"{_REMOTE}"
         )
     check_free(dataset_id, overwrite)
+    scheme, _, name = remote.partition("://")
+    if scheme in SCHEMES:
+        StaticRemote(scheme, name).download(dataset_id)
+        return minari.load_dataset(dataset_id)
     with hidden_root() as aside:
         # Minari tells of the server that it takes by default, whichever one is asked.
         with environment(_REMOTE, remote), contextlib.redirect_stdout(io.StringIO()):
             try:
                 minari.download_dataset(dataset_id)
-            except DatasetError:
-                raise
             except Exception as error:  # of Minari, of huggingface_hub, of the network
                 raise DatasetError(
                     f"{dataset_id!r} cannot be downloaded from {remote}: {error}"

@@ -92,14 +92,20 @@ class StaticRemote:
     def download_dataset(self, dataset_id: str, path: Path) -> None:
         """A dataset into the root `path`, whole and as it was published, or not at all."""
         try:
-            with hidden_root() as aside:
-                self._download(dataset_id, aside / dataset_id)
-                check_content(dataset_id, aside / dataset_id / "data")
-                settle(aside, dataset_id)
+            self.download(dataset_id)
         except BaseException:
             _forget_namespaces(Path(path))
             raise
         _fetched.clear()
+
+    def download(self, dataset_id: str) -> None:
+        """A dataset into Minari's local root; raises DatasetError where it is not listed here."""
+        if dataset_id not in (listed := self.list_datasets()):
+            raise DatasetError(f"{dataset_id!r} is not at {self}; there are {', '.join(listed)}")
+        with hidden_root() as aside:
+            self._download(dataset_id, aside / dataset_id)
+            check_content(dataset_id, aside / dataset_id / "data")
+            settle(aside, dataset_id)
 
     def _download(self, dataset_id: str, place: Path) -> None:
         if self._is_root:

@@ -15,7 +15,10 @@ The discount counts the assistant's turns, not messages. Knows nothing of files.
 
 from __future__ import annotations
 
+import numpy as np
+
 from convgym.conversation import Conversation
+from convgym.data.transitions import returns_to_go as discounted
 
 
 def turn_rewards(conversation: Conversation) -> list[float] | None:
@@ -41,6 +44,5 @@ def returns_to_go(conversation: Conversation, discount: float) -> list[float] | 
     rewards = turn_rewards(conversation)
     if rewards is None:
         return None
-    for turn in reversed(range(len(rewards) - 1)):
-        rewards[turn] += discount * rewards[turn + 1]
-    return rewards
+    returns: list[float] = discounted(np.array(rewards), discount).tolist()
+    return returns
