@@ -112,9 +112,8 @@ probabilities and words, above with `writer`; None: 0, or 0.5 with a fitted user
     | `writer` | None | callable that words a turn (`convgym.language.writing`) |
     | `randomizer` | None | `convgym.randomization.DomainRandomizer` or its fields as a mapping |
     | `user` | None | path of a user fitted to logs (`convgym.calibration.calibrate`, or \
-`convgym.data.fit_user`); or a language model that plays the customer, in text mode: a `ChatModel`, \
-`{"kind": "endpoint", "url": ..., \
-"model": ...}` or `{"kind": "local", "model": ...}` |
+`convgym.data.fit_user`); or a language model that plays the customer, in text mode: a \
+`ChatModel`, `{"kind": "endpoint", "url": ..., "model": ...}` or `{"kind": "local", "model": ...}` |
     | `phrases` | None | the customer's wordings: `"train"`, or `"held_out"` in `test_lexical`; a \
 name fixes them |
     | `reranker` | None | True, or an object with `propose(text)`: a second look at unread replies |
