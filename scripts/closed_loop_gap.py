@@ -56,14 +56,18 @@ def _unlabelled(message: Any) -> Any:
 
 
 def tagger_of(logs: Talks) -> ActTagger:
-    """Tells the logs' acts from words; of a turn of several acts their names together."""
+    """Tells the logs' acts, without their topics, from words; several of a turn as one."""
     turns = [
-        (message.content, "+".join(sorted(act_names(message))) or "none", place)
+        (message.content, "+".join(sorted(set(map(_topicless, act_names(message))))) or "none", place)
         for talk in logs
         for place, message in enumerate(m for m in talk.messages if speaks(m))
     ]
     texts, acts, places = zip(*turns, strict=True)
     return ActTagger.fit(texts, acts, places)
+
+
+def _topicless(act: str) -> str:
+    return act.rpartition("-")[2]
 
 
 def shown(name: str, report: GapReport, calibrated: GapReport | None) -> dict[str, Any]:

@@ -183,7 +183,9 @@ def _hand(turns: Sequence[LoggedTurn]) -> Hand:
     lettered = [text for text in texts if text[:1].isalpha()]
     several = [text for text in texts if len(text.split()) > 2]
     told = sorted(
-        len(text.split()) for text in texts if not cues.small_talk_act(Message("user", text))
+        len(turn.text.split())
+        for turn in turns
+        if len(turn.slots) <= 1 and not cues.small_talk_act(Message("user", turn.text))
     )
     return Hand(
         capital=_share(text[0].isupper() for text in lettered),

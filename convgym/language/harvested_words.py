@@ -42,16 +42,17 @@ class Hand:
     marks: str = MARKS
     """The marks that are used at all."""
     lengths: tuple[int, ...] = ()
-    """Words of turns beyond small talk, so many quantiles, shortest first; () for any."""
+    """Words of turns that say one thing, small talk aside: so many quantiles, shortest first; ()
+    for any."""
 
     def fitting(self, wordings: Sequence[str]) -> list[str]:
         """Some of the wordings, so that their lengths are near this hand's; all for any."""
         chosen: list[str] = []
-        left = Counter(wordings)
+        taken = Counter[str]()
         for words in self.lengths:
-            # The nearest, and of those the one that was chosen least.
-            fit = min(wordings, key=lambda w: (abs(len(w.split()) - words), -left[w]))
-            left[fit] -= 1
+            # A word too many is as bad as saying the same once more.
+            fit = min(wordings, key=lambda w: abs(len(w.split()) - words) + taken[w])
+            taken[fit] += 1
             chosen.append(fit)
         return chosen or list(wordings)
 
