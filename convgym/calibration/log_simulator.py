@@ -1,15 +1,20 @@
 """A user counted from logs, who talks: open loop, or answering recorded agent turns.
 
-    kind, style ─► the last turn? ─► acts ─► slots ─► phrase ─► values ─► Message
-                    ▲ last acts, agent's acts, place, slots told            │
-                    └───────────────────────────────────────────────────────┘
+    a real user ─► agenda ─► last turn? acts, slots ─► phrase ─► values ─► Message
+      kind, style               ▲ last acts, agent's acts, place, slots told  │
+                                └─────────────────────────────────────────────┘
 
-Whether a turn is the last is drawn before what it does, so that people say good-bye when they go.
-P(acts | history) and P(slots | acts, history) are `Backoff` tables, P(last | history) is
-`Termination`; which histories, `convgym.calibration.histories` says. All chance comes from
-`convgym.engine.keys`: conversation i of a seed draws the same numbers among 10 or 10,000. What
-couples conversations is the phrase bank alone, which does not repeat itself within a run; the first
-10 of 10,000 are the 10 of a run of 10. Knows nothing of environments.
+P(turn | history) = P(last | history) · P(acts | last, history) · P(slots | acts, history): whether
+a turn is the last comes before what it does, so that people say good-bye when they go. The latter
+two are `Backoff` tables, P(last | history) is `Termination`; which histories,
+`convgym.calibration.histories` says. What is said next is chosen by them from the turns that a real
+user of the log said, and seldom beside those (`convgym.calibration.goals`): what a conversation is
+about is real, in which order and in which words is simulated.
+
+Conversation i of a seed draws the same numbers among 10 or 10,000, all from
+`convgym.engine.keys`. What couples conversations is that a run does not repeat itself, neither in
+users nor in phrases; the first 10 of 10,000 are the 10 of a run of 10. Knows nothing of
+environments.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ from typing import Literal
 
 import numpy as np
 
+from convgym.calibration.goals import OFF_AGENDA, Agenda, Cast, Goals
 from convgym.calibration.histories import (
     ACTS,
     ACTS_AFTER,
@@ -29,17 +35,19 @@ from convgym.calibration.histories import (
     ENDS,
     PHRASE_AFTER,
     SLOTS_AFTER,
-    UNHEARD,
     Histories,
     Progress,
+    Row,
     rows_of,
 )
+from convgym.calibration.paraphrase import Values
 from convgym.calibration.phrase_bank import PhraseBank, Reading, filled
 from convgym.calibration.signatures import (
     ASKED,
     NOTHING,
     ActsOf,
     Gap,
+    Heard,
     LoggedUser,
     Signature,
     agent_messages,
@@ -52,14 +60,14 @@ from convgym.calibration.style_bins import style_bins
 from convgym.calibration.termination import Termination
 from convgym.calibration.transitions import Backoff
 from convgym.conversation import Conversation, Message
-from convgym.engine.keys import MASK, USER, WORDING, below, children, draw, draw_batch, mix
+from convgym.engine.keys import MASK, USER, children, draw_batch, mix
 from convgym.errors import InvalidConfiguration
 
 Labels = Literal["intents", "acts", "none"]
 LONGEST = 64
 """User turns of a generated conversation at most."""
 _AT_ONCE = 256
-_LEAVES, _DOES, _TELLS = range(3)
+_CHOOSES, _LEAVES, _DOES, _TELLS = range(4)
 """Numbers of a turn's draws; those of the whole conversation stand in a turn of their own."""
 
 
@@ -112,12 +120,15 @@ class LogSimulator:
                 for row, turn in zip(rows, turns, strict=True)
             ]
         )
-        self._values: dict[tuple[str, str], list[str]] = defaultdict(list)
+        values: dict[tuple[str, str], list[str]] = defaultdict(list)
         for user in self.log:
             for turn in user.turns:
                 for slot, value in turn.values.items():
-                    self._values[user.kind, slot].append(value)
-                    self._values["", slot].append(value)
+                    values[user.kind, slot].append(value)
+                    if user.kind:
+                        values["", slot].append(value)
+        self._values = {key: Values(told) for key, told in values.items()}
+        self.goals = Goals(self.log)
 
     @classmethod
     def of(
@@ -138,7 +149,8 @@ class LogSimulator:
 
         agent_turns: recorded conversations to take the agent's turns from, over and over where
             they are fewer than n. The user answers each and leaves where the recorded one left, for
-            there the agent's words end; what the recorded user said decides nothing.
+            there the agent's words end. What it wants is drawn given what the agent does in the
+            whole conversation; what the recorded user said decides nothing.
 
         Raises InvalidConfiguration for an n below 0, or agent turns to which no user has answered.
         """
@@ -149,17 +161,27 @@ class LogSimulator:
                 f"n={n} came, and agent_turns in which {'no' if agent_turns == [] else 'a'} user "
                 "speaks; give a number from 0, and conversations with user turns, or None"
             )
-        reading = Reading(self.bank, seed)
-        return [
-            self._converse(
-                f"simulated-{seed}-{number}",
-                key,
-                uniforms,
-                agent_turns[number % len(agent_turns)] if agent_turns else None,
-                reading,
-            )
-            for number, (key, uniforms) in enumerate(_chance(seed, n))
-        ]
+        reading, cast, made = Reading(self.bank, seed), Cast(self.goals, seed), []
+        for number, (key, uniforms) in enumerate(_chance(seed, n)):
+            name = f"simulated-{seed}-{number}"
+            if agent_turns:
+                recorded = agent_turns[number % len(agent_turns)]
+                kind, spoken = kind_of(recorded), agent_messages(recorded)
+                heard = [heard_in(messages) for messages in spoken[:-1]]
+                user = cast.whom_they_tell(kind, heard, uniforms[0][0])
+                said = self._answers(user, kind, heard, key, uniforms, reading)
+                messages = [
+                    message
+                    for before, answer in zip(spoken, said, strict=False)
+                    for message in (*before, answer)
+                ] + spoken[-1]
+            else:
+                user = cast.anyone(number)
+                kind = self.log[user].kind
+                messages = list(self._answers(user, kind, None, key, uniforms, reading))
+            about = {"domain": kind} if kind else {}
+            made.append(Conversation(name, tuple(messages), metadata=about))
+        return made
 
     def reword(
         self, conversations: Sequence[Conversation], seed: int, acts_of: ActsOf | None = None
@@ -185,49 +207,72 @@ class LogSimulator:
     def log_prob(self, conversations: Sequence[Conversation]) -> list[float]:
         """Of each labelled conversation the log-likelihood of its acts, slots and end, in nats.
 
-        The mean over style bins where there are several; −∞ for a signature never seen.
+        Of the tables, that is: of somebody whose agenda nobody knows. The mean over style bins where there are several; −∞ for a signature never seen.
         """
         return [self._log_prob(user) for user in logged_users(conversations)]
 
     def _bin(self, uniform: float) -> int:
         return int(self.styles.bins[int(uniform * len(self.log))])
 
-    def _converse(
+    def _answers(
         self,
-        name: str,
+        user: int,
+        kind: str,
+        heard: Sequence[Heard] | None,
         key: int,
         uniforms: Sequence[Sequence[float]],
-        recorded: Conversation | None,
         reading: Reading,
-    ) -> Conversation:
-        drawn = int(uniforms[0][0] * len(self.log))
-        kind = self.log[drawn].kind if recorded is None else kind_of(recorded)
-        spoken = None if recorded is None else agent_messages(recorded)
-        progress = Progress(kind, int(self.styles.bins[drawn]))
-        goal = _Goal(self._values, kind, key)
-        messages: list[Message] = []
+    ) -> Iterator[Message]:
+        """What somebody with the agenda and style of a user of the log says.
+
+        heard: what recorded agents say before each turn; None where nobody recorded them, and the
+            agenda knows.
+        """
+        agenda, wanted = Agenda(self.log[user]), _Wanted(self._values, kind, key)
+        progress = Progress(kind, int(self.styles.bins[user]))
         for place, turn in enumerate(uniforms[1:]):
-            heard = UNHEARD
-            if spoken is not None:
-                messages += spoken[place]
-                heard = heard_in(spoken[place])
-            row = progress.row(heard)
-            if spoken is not None:
-                row[ENDS] = place == len(spoken) - 2
-            else:
-                row[ENDS] = turn[_LEAVES] < self.end.probability(self._end_after.of(row))
-            row[ACTS] = self.acts.draw(self._acts_after.of(row), turn[_DOES])
-            signature = self.signatures.draw(self._slots_after.of(row), turn[_TELLS])
-            shelf = self.bank.shelf(signature, self._phrase_after.of(row))
-            pieces = reading.take(shelf)
-            text = filled(pieces, goal, heard.values)
+            now = agenda.heard if heard is None else heard[place]
+            row = progress.row(now)
+            ends = None if heard is None else place == len(heard) - 1
+            row[ENDS], signature = self._chosen(agenda, row, ends, turn)
+            row[ACTS] = signature[0]
+            pieces = reading.take(self.bank.shelf(signature, self._phrase_after.of(row)))
+            text = filled(pieces, wanted, now.values)
             told = [piece.slot for piece in pieces if isinstance(piece, Gap)]
-            messages.append(self._message(text, signature, {slot: goal[slot] for slot in told}))
+            yield self._message(text, signature, {slot: wanted[slot] for slot in told})
             progress.say(signature)
             if row[ENDS]:
-                break
-        messages += spoken[-1] if spoken else ()
-        return Conversation(name, tuple(messages), metadata={"domain": kind} if kind else {})
+                return
+
+    def _chosen(
+        self, agenda: Agenda, row: Row, ends: bool | None, uniforms: Sequence[float]
+    ) -> tuple[bool, Signature]:
+        """Whether the user goes with this turn, if that is not known, and what the turn does."""
+        leaves = self._leaves(row) if ends is None else float(ends)
+        open_turns = agenda.next(ends)
+        weights = [
+            ready * self._likelihood(row, leaves, open_.ends, open_.turn.signature)
+            for open_, ready in open_turns
+        ]
+        reached = uniforms[_CHOOSES] * (OFF_AGENDA + sum(weights)) - OFF_AGENDA
+        for (open_, _), weight in zip(open_turns, weights, strict=True):
+            if 0 <= reached < weight:
+                agenda.said(open_)
+                return open_.ends, open_.turn.signature
+            reached -= weight
+        row[ENDS] = uniforms[_LEAVES] < leaves
+        row[ACTS] = self.acts.draw(self._acts_after.of(row), uniforms[_DOES])
+        return row[ENDS], self.signatures.draw(self._slots_after.of(row), uniforms[_TELLS])
+
+    def _leaves(self, row: Row) -> float:
+        return self.end.probability(self._end_after.of(row))
+
+    def _likelihood(self, row: Row, leaves: float, ends: bool, signature: Signature) -> float:
+        """P(ends, signature | history); writes both into the row."""
+        row[ENDS], row[ACTS] = ends, signature[0]
+        found = leaves if ends else 1 - leaves
+        found *= self.acts.probability(self._acts_after.of(row), signature[0])
+        return found * self.signatures.probability(self._slots_after.of(row), signature)
 
     def _message(self, text: str, signature: Signature, values: Mapping[str, str]) -> Message:
         """A turn, labelled as the log labels its own."""
@@ -250,13 +295,13 @@ class LogSimulator:
     def _reworded(
         self, user: LoggedUser, style: int, key: int, reading: Reading
     ) -> Iterator[str]:
-        goal = _Goal(self._values, user.kind, key)
+        wanted = _Wanted(self._values, user.kind, key)
         for turn, row in zip(user.turns, rows_of(user, style), strict=True):
             described = self._phrase_after.of(row)
-            goal.update(turn.values)
+            wanted.update(turn.values)
             told = [(slot.rpartition("-")[2], value) for slot, value in turn.values.items()]
             words = [
-                filled(reading.take(self.bank.shelf(part, described)), goal, told)
+                filled(reading.take(self.bank.shelf(part, described)), wanted, told)
                 for part in self.bank.parts(turn.signature)
             ]
             yield " ".join(words) or turn.text
@@ -272,30 +317,31 @@ class LogSimulator:
     def _log_prob_in(self, user: LoggedUser, style: int) -> float:
         total = 0.0
         for row, turn in zip(rows_of(user, style), user.turns, strict=True):
-            leaves = self.end.probability(self._end_after.of(row))
-            total += math.log(leaves if row[ENDS] else 1 - leaves)
-            total += self.acts.log_prob(self._acts_after.of(row), turn.acts)
-            total += self.signatures.log_prob(self._slots_after.of(row), turn.signature)
+            ends = bool(row[ENDS])
+            found = self._likelihood(row, self._leaves(row), ends, turn.signature)
+            if not found:
+                return -math.inf
+            total += math.log(found)
         return total
 
 
-class _Goal(dict[str, str]):
+class _Wanted(dict[str, str]):
     """The values of one conversation: drawn from the log's when first told, and kept."""
 
-    def __init__(self, values: Mapping[tuple[str, str], list[str]], kind: str, key: int) -> None:
+    def __init__(self, values: Mapping[tuple[str, str], Values], kind: str, key: int) -> None:
         super().__init__()
         self._values, self._kind, self._key = values, kind, key
 
     def __missing__(self, slot: str) -> str:
         known = self._values.get((self._kind, slot)) or self._values["", slot]
-        value = self[slot] = known[below(draw(self._key, WORDING, 0, len(self)), len(known))]
+        value = self[slot] = known.drawn(self._key, len(self))
         return value
 
 
 def _chance(seed: int, n: int) -> Iterator[tuple[int, list[list[float]]]]:
-    """Of each conversation its key and its uniform numbers.  (1 + LONGEST, 3)"""
+    """Of each conversation its key and its uniform numbers.  (1 + LONGEST, 4)"""
     keys = children(mix(seed & MASK), n)
-    places, choices = (np.arange(size, dtype=np.uint64) for size in (LONGEST + 1, 3))
+    places, choices = (np.arange(size, dtype=np.uint64) for size in (LONGEST + 1, 4))
     for start in range(0, n, _AT_ONCE):
         some = keys[start : start + _AT_ONCE]
         drawn = draw_batch(some[:, None, None], USER, places[:, None], choices) / 2.0**32

@@ -4,7 +4,7 @@
                      └─ none? the largest part of the signature, then the rest
 
 Taken without replacement: within a run a turn comes again only when all others of its shelf have
-come. The values of the conversation are put into its gaps: what the agent has just said where the
+come; and where only one user said it, with the words of another (`paraphrase`). The values of the conversation are put into its gaps: what the agent has just said where the
 recorded user echoed the agent, else the goal's. Knows nothing of how a signature is chosen.
 """
 
@@ -16,7 +16,9 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
+from convgym.calibration.paraphrase import Splices
 from convgym.calibration.signatures import Gap, Pieces, Signature
+from convgym.engine.keys import MASK, child, mix
 
 ENOUGH = 4
 """Turns that a shelf needs before a narrower description is preferred to a wider one."""
@@ -28,7 +30,8 @@ class PhraseBank:
 
     def __init__(self, turns: Sequence[tuple[Signature, Sequence[Hashable], Pieces]]) -> None:
         """Of each turn its signature, its descriptions from wide to narrow, and its pieces."""
-        self.pieces = [pieces for _, _, pieces in turns]
+        self.splices = Splices([(_group(signature, pieces), pieces) for signature, _, pieces in turns])
+        self.size = len(turns)
         shelves: dict[tuple[Signature, int, Hashable], list[int]] = defaultdict(list)
         for number, (signature, descriptions, _) in enumerate(turns):
             for level, described in enumerate(((), *descriptions)):
@@ -78,11 +81,12 @@ class Reading:
     """One run through a bank, which remembers what it has taken."""
 
     def __init__(self, bank: PhraseBank, seed: int) -> None:
-        """`seed` decides the order in which turns are taken."""
+        """`seed` decides the order in which turns are taken, and how they are reworded."""
         self.bank = bank
-        chance = np.random.default_rng(seed)
-        self._used = [0] * len(bank.pieces)
-        self._order = chance.random(len(bank.pieces)).tolist()
+        self._key = mix(seed & MASK)
+        self._taken = 0
+        self._used = [0] * bank.size
+        self._order = np.random.default_rng(seed).random(bank.size).tolist()
         self._queues: dict[int, tuple[list[int], int]] = {}
 
     def take(self, shelf: list[int]) -> Pieces:
@@ -95,7 +99,8 @@ class Reading:
                 break
         self._queues[id(shelf)] = queue, at
         self._used[number] += 1
-        return self.bank.pieces[number]
+        self._taken += 1
+        return self.bank.splices.reworded(number, child(self._key, self._taken))
 
 
 def filled(pieces: Pieces, values: Mapping[str, str], told: Sequence[tuple[str, str]]) -> str:
@@ -113,6 +118,12 @@ def filled(pieces: Pieces, values: Mapping[str, str], told: Sequence[tuple[str, 
         had.add(piece.slot)
         text = _with_article(text, value) + _like(piece.value, value, start=not text)
     return text
+
+
+def _group(signature: Signature, pieces: Pieces) -> Signature:
+    """Turns that may be spliced: the same but for the slots that have gaps."""
+    gaps = {piece.slot for piece in pieces if isinstance(piece, Gap)}
+    return signature[0], tuple(slot for slot in signature[1] if slot not in gaps)
 
 
 def _value(gap: Gap, values: Mapping[str, str], told: Sequence[tuple[str, str]]) -> str:
