@@ -27,6 +27,8 @@ LONGEST_VALUE = 6
 """Words."""
 FEWEST = 2
 """Turns of the log that a combination of acts has had."""
+MOST_READ = 4096
+"""Texts that are kept as they were read."""
 _WORD = re.compile(r"[\w'£$.:-]*\w")
 Label = tuple[tuple[str, ...], tuple[str, ...]]
 """(acts, asked)"""
@@ -45,16 +47,19 @@ class AgentReader:
             if n >= FEWEST
         )
         self._labelled = any(one.acts != cued(one.text) for one in heard)
+        self._read: dict[str, Heard] = {}
 
     def read(self, text: str) -> Heard:
-        """What a text says; SILENCE where there is none."""
-        if not text.strip():
+        """What a text says; SILENCE where there is none, or the log has no agents."""
+        if not (text.strip() and self._turns):
             return SILENCE
-        known = self._turns.get(plain(text))
-        if known is not None:
-            return known
-        acts, asked = self._label(text)
-        return Heard(acts, asked, self._values(text), text)
+        known = self._turns.get(plain(text)) or self._read.get(text)
+        if known is None:
+            if len(self._read) >= MOST_READ:
+                self._read.clear()
+            acts, asked = self._label(text)
+            known = self._read[text] = Heard(acts, asked, self._values(text), text)
+        return known
 
     def _label(self, text: str) -> Label:
         if not self._labelled:

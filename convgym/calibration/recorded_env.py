@@ -10,7 +10,6 @@ the same file for the users of a domain of their own; here there is nothing but 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -35,6 +34,8 @@ VERBOSITY, PATIENCE = TRAITS.index("verbosity"), TRAITS.index("patience")
 PARTS = {"train": range(8), "validation": range(8, 9), "test": range(9, 10)}
 """Tenths of the log's users that a split's agendas come from; other splits take test's."""
 _TENTHS = 10
+HURRY = 4.0
+"""How much the logit of leaving changes from all patience to none."""
 
 
 class RecordedEnv(TaskEnvironment):
@@ -62,7 +63,7 @@ class RecordedEnv(TaskEnvironment):
     | `user` | required | path of a saved `convgym.calibration.Calibration` |
 
     `persona`: verbosity chooses the style, as the log's users are ranked; patience tilts the
-    chance of an early end, by its logit, 4 from end to end. Without one a user has the style of
+    chance of leaving, its logit by `HURRY` from end to end. Without one a user has the style of
     the one whose agenda it has.
 
     ## Version History
@@ -118,9 +119,12 @@ class RecordedEnv(TaskEnvironment):
     def open(self, episode: TaskEpisode) -> Answer:
         """The agenda's first turn."""
         verbosity, patience = (episode.persona[trait] for trait in (VERBOSITY, PATIENCE))
-        style = min(verbosity * self._simulator.styles.count // 100, self._simulator.styles.count - 1)
+        bins = self._simulator.styles.count
         speaker = self._simulator.speaker(
-            episode.task["user"], episode.user_key, style=style, hurry=4 * (0.5 - patience / 100)
+            episode.task["user"],
+            episode.user_key,
+            style=min(verbosity * bins // 100, bins - 1),
+            hurry=HURRY * (0.5 - patience / 100),
         )
         episode.notes["speaker"] = speaker
         return self._answer(episode, self._simulator.say(speaker, SILENCE))
@@ -151,7 +155,7 @@ class RecordedEnv(TaskEnvironment):
         kind = self._simulator.log[episode.task["user"]].kind
         return {"domain": kind} if kind else {}
 
-    def hidden(self, episode: TaskEpisode) -> Mapping[str, Any]:
+    def hidden(self, episode: TaskEpisode) -> dict[str, Any]:
         """The user of the log, and what it has still to say."""
         speaker: Speaker = episode.notes["speaker"]
         return {"task": episode.task, "open": speaker.agenda.signatures()}
