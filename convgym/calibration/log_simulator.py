@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
-from convgym.calibration.goals import OFF_AGENDA, Agenda, Cast, Goals
+from convgym.calibration.goals import OFF_AGENDA, Agenda, Cast, Goals, OpenTurn
 from convgym.calibration.histories import (
     ACTS,
     ACTS_AFTER,
@@ -207,7 +207,8 @@ class LogSimulator:
     def log_prob(self, conversations: Sequence[Conversation]) -> list[float]:
         """Of each labelled conversation the log-likelihood of its acts, slots and end, in nats.
 
-        Of the tables, that is: of somebody whose agenda nobody knows. The mean over style bins where there are several; −∞ for a signature never seen.
+        Of the tables, that is: of somebody whose agenda nobody knows. The mean over style bins
+        where there are several; −∞ for a signature never seen.
         """
         return [self._log_prob(user) for user in logged_users(conversations)]
 
@@ -248,31 +249,35 @@ class LogSimulator:
         self, agenda: Agenda, row: Row, ends: bool | None, uniforms: Sequence[float]
     ) -> tuple[bool, Signature]:
         """Whether the user goes with this turn, if that is not known, and what the turn does."""
-        leaves = self._leaves(row) if ends is None else float(ends)
+        leaves = self.end.probability(self._end_after.of(row)) if ends is None else float(ends)
         open_turns = agenda.next(ends)
-        weights = [
-            ready * self._likelihood(row, leaves, open_.ends, open_.turn.signature)
-            for open_, ready in open_turns
-        ]
+        weights = self._weights(open_turns, row, leaves)
         reached = uniforms[_CHOOSES] * (OFF_AGENDA + sum(weights)) - OFF_AGENDA
         for (open_, _), weight in zip(open_turns, weights, strict=True):
             if 0 <= reached < weight:
                 agenda.said(open_)
                 return open_.ends, open_.turn.signature
             reached -= weight
-        row[ENDS] = uniforms[_LEAVES] < leaves
+        row[ENDS] = last = uniforms[_LEAVES] < leaves
         row[ACTS] = self.acts.draw(self._acts_after.of(row), uniforms[_DOES])
-        return row[ENDS], self.signatures.draw(self._slots_after.of(row), uniforms[_TELLS])
+        return last, self.signatures.draw(self._slots_after.of(row), uniforms[_TELLS])
 
-    def _leaves(self, row: Row) -> float:
-        return self.end.probability(self._end_after.of(row))
-
-    def _likelihood(self, row: Row, leaves: float, ends: bool, signature: Signature) -> float:
-        """P(ends, signature | history); writes both into the row."""
-        row[ENDS], row[ACTS] = ends, signature[0]
-        found = leaves if ends else 1 - leaves
-        found *= self.acts.probability(self._acts_after.of(row), signature[0])
-        return found * self.signatures.probability(self._slots_after.of(row), signature)
+    def _weights(
+        self, open_turns: Sequence[tuple[OpenTurn, float]], row: Row, leaves: float
+    ) -> list[float]:
+        """Of each open turn how ready it is · P(last, acts, slots | history); writes in the row."""
+        acts: dict[bool, Callable[[tuple[str, ...]], float]] = {}
+        signatures: dict[tuple[str, ...], Callable[[Signature], float]] = {}
+        weights = []
+        for (turn, last, _), ready in open_turns:
+            row[ENDS], row[ACTS] = last, turn.acts
+            if last not in acts:
+                acts[last] = self.acts.given(self._acts_after.of(row))
+            if turn.acts not in signatures:
+                signatures[turn.acts] = self.signatures.given(self._slots_after.of(row))
+            found = acts[last](turn.acts) * signatures[turn.acts](turn.signature)
+            weights.append(ready * found * (leaves if last else 1 - leaves))
+        return weights
 
     def _message(self, text: str, signature: Signature, values: Mapping[str, str]) -> Message:
         """A turn, labelled as the log labels its own."""
@@ -317,11 +322,10 @@ class LogSimulator:
     def _log_prob_in(self, user: LoggedUser, style: int) -> float:
         total = 0.0
         for row, turn in zip(rows_of(user, style), user.turns, strict=True):
-            ends = bool(row[ENDS])
-            found = self._likelihood(row, self._leaves(row), ends, turn.signature)
-            if not found:
-                return -math.inf
-            total += math.log(found)
+            leaves = self.end.probability(self._end_after.of(row))
+            total += math.log(leaves if row[ENDS] else 1 - leaves)
+            total += self.acts.log_prob(self._acts_after.of(row), turn.acts)
+            total += self.signatures.log_prob(self._slots_after.of(row), turn.signature)
         return total
 
 
