@@ -1,15 +1,17 @@
 """How near an environment's users come to real ones, with a calibrated user, closed loop.
 
     python scripts/closed_loop_gap.py DATA/multidogo
-    python scripts/closed_loop_gap.py DATA/multiwoz --env ConvGym/Sales-v0 --json gap.json
+    python scripts/closed_loop_gap.py DATA/multiwoz --env ConvGym/Recorded-v0 --json gap.json
 
 train ─► calibrate ─► user.npz ─► gym.make(env, user=…) ─┐
                       gym.make(env)                      ├─ the desk's own agent talks ─► report
                       gym.make(env, one script)          ┘                               beside dev
 
-The environment's domain is its own: what users want differs from the log's, whatever the user. So
-acts are told from the words on both sides, by a tagger learnt from the logs, and the classifiers
-tell topics apart that no user of this domain can share; what calibration can move is the rest.
+    ConvGym/Recorded-v0     the domain is the log's; its agent answers as recorded ones did
+    any desk                the domain is its own: what users want differs from the log's, whatever
+                            the user, and classifiers tell topics apart that none of them can share
+
+Acts are told from the words on both sides, by a tagger learnt from the logs.
 `better` says of each row whether the interval of the calibrated user lies below that of the other.
 """
 
@@ -28,6 +30,7 @@ import numpy as np
 from convgym.calibration.calibration import calibrate
 from convgym.calibration.gap import compute_sim_real_gap
 from convgym.calibration.gap_report import GapReport
+from convgym.calibration.recorded_agent import RecordedAgent
 from convgym.calibration.signatures import speaks
 from convgym.calibration.turns import act_names, plain
 from convgym.conversation import Conversation
@@ -36,14 +39,26 @@ from convgym.language.act_tagger import ActTagger
 from convgym.simulator import ConversationSimulator, SimulatorConfig, scripted_agents
 
 Talks = list[Conversation]
+RECORDED = "ConvGym/Recorded-v0"
 SCRIPT: dict[str, Any] = {"persona": {}, "style": "plain", "response_diversity": 0.0}
 """The keywords of a user who is always the same person and words an act always alike."""
+
+
+def keywords_of(env_id: str, path: str) -> dict[str, dict[str, Any]]:
+    """The keywords of an environment's users, by name."""
+    if env_id == RECORDED:
+        template, script = {"user": path, "realism": 0.49}, {"user": path, "realism": 0.0}
+    else:
+        template, script = {}, SCRIPT
+    return {"calibrated": {"user": path}, "template": template, "scripted": script}
 
 
 def played(env_id: str, agent: str, n: int, seed: int, **keywords: Any) -> Talks:
     """n conversations of an agent with the environment's users, without labels."""
     simulator = ConversationSimulator(SimulatorConfig(env_id=env_id, **keywords))
-    policy = scripted_agents(simulator.env)[agent]()
+    env: Any = simulator.env.unwrapped
+    log = env.simulator.log if env_id == RECORDED else ()
+    policy = RecordedAgent(log) if env_id == RECORDED else scripted_agents(env)[agent]()
     talks = simulator.generate_conversations(n, seed, agent=policy)
     return [
         replace(talk, messages=tuple(_unlabelled(message) for message in talk.messages))
@@ -113,9 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         path = str(Path(folder) / "user.npz")
         calibrate(logs, seed=options.seed).save(path)
         users = {
-            "calibrated": played(options.env, options.agent, n, options.seed, user=path),
-            "template": played(options.env, options.agent, n, options.seed),
-            "scripted": played(options.env, options.agent, n, options.seed, **SCRIPT),
+            name: played(options.env, options.agent, n, options.seed, **keywords)
+            for name, keywords in keywords_of(options.env, path).items()
         }
     found: dict[str, Any] = {}
     calibrated = None

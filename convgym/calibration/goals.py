@@ -1,7 +1,7 @@
 """What a user has come for: the turns of a real user, an agenda from which the next one is taken.
 
     agenda   hello │ order │ address │ ok │ thanks, bye      of one user of the log, in its order
-             1       ρ       ρ²        ρ³                    how ready each is to be said
+             1       ρ       ρ²                              how ready each is to be said
 
     P(turn | history, agenda) ∝ P(turn | history) · (β + Σ_j ρ^j [the j-th open turn is this one])
 
@@ -35,7 +35,7 @@ OFF_AGENDA = 0.001
 """β."""
 READY = 0.2
 """ρ."""
-WINDOW = 4
+WINDOW = 3
 """Open turns that may be next."""
 ALIKE = 10
 """Users among whom one is chosen for a recorded agent."""
@@ -102,8 +102,9 @@ class Goals:
         size = min(self.count, MOST_USERS)
         self._users = np.linspace(0, self.count - 1, size).astype(np.int64)
         users = [log[at] for at in self._users]
-        self._kinds = np.array([user.kind for user in users])
-        self._turns = np.log([len(user.turns) for user in users])
+        kinds = np.array([user.kind for user in users])
+        self._other = {kind: (kinds != kind).astype(np.float32) for kind in set(kinds.tolist())}
+        self._turns = np.log([len(user.turns) for user in users], dtype=np.float32)
         self._labelled = any(t.heard.asked or t.heard.values for u in users for t in u.turns)
         bags = [self._bag([turn.heard for turn in user.turns]) for user in users]
         among = Counter(item for bag in bags for item in bag)
@@ -116,12 +117,13 @@ class Goals:
             self._weights[items, user] = weights
 
     def like(self, kind: str, heard: Sequence[Heard]) -> list[int]:
-        """The users, most alike first, whose agents did what this one does."""
-        items, weights = self._weighed(self._bag(heard))
-        alike = weights @ self._weights[items] if len(items) else np.zeros(len(self._users))
-        alike = alike - np.abs(self._turns - math.log(len(heard))) / 2 - (self._kinds != kind)
-        best = np.argsort(-alike, kind="stable")[:ALIKE]
-        found: list[int] = self._users[best].tolist()
+        """`ALIKE` users whose agents did what this one does; all where there are no more."""
+        items, weights = self._weighed(self._bag(heard))  # (k,), (k,)
+        alike = weights @ self._weights[items] - np.abs(self._turns - math.log(len(heard))) / 2
+        if kind in self._other:
+            alike -= self._other[kind]
+        least = max(0, len(alike) - ALIKE)
+        found: list[int] = self._users[np.argpartition(alike, least)[least:]].tolist()
         return found
 
     def _bag(self, heard: Sequence[Heard]) -> Counter[Hashable]:
@@ -139,7 +141,8 @@ class Goals:
         known = [(self._number[item], count) for item, count in bag.items() if item in self._number]
         items = np.array([item for item, _ in known], dtype=np.int64)
         weights = np.log1p([count for _, count in known]) * self._rarity[items]
-        return items, weights / max(1e-9, float(np.linalg.norm(weights)))
+        weights /= max(1e-9, math.sqrt(weights @ weights))
+        return items, weights.astype(np.float32)
 
 
 class Cast:

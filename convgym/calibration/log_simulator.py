@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
-from convgym.calibration.goals import OFF_AGENDA, Agenda, Cast, Goals
+from convgym.calibration.goals import OFF_AGENDA, Agenda, Cast, Goals, OpenTurn
 from convgym.calibration.histories import (
     ACTS,
     ACTS_AFTER,
@@ -209,7 +209,8 @@ class LogSimulator:
     def log_prob(self, conversations: Sequence[Conversation]) -> list[float]:
         """Of each labelled conversation the log-likelihood of its acts, slots and end, in nats.
 
-        Of the tables, that is: of somebody whose agenda nobody knows. The mean over style bins where there are several; −∞ for a signature never seen.
+        Of the tables, that is: of somebody whose agenda nobody knows. The mean over style bins
+        where there are several; −∞ for a signature never seen.
         """
         return [self._log_prob(user) for user in logged_users(conversations)]
 
@@ -236,18 +237,20 @@ class LogSimulator:
         *,
         uniforms: Sequence[float] | None = None,
         words: Words | None = None,
+        likeliest: bool = False,
     ) -> Said:
         """What somebody says to an agent; the speaker remembers it.
 
         ends: whether it is the last turn, where that is known. uniforms, words: those of a run;
-            drawn by the speaker's key unless told.
+            drawn by the speaker's key unless told. likeliest: does what is most probable of all
+            that is on its agenda.
         """
         place = speaker.progress.place
         if uniforms is None:
             uniforms = [draw(speaker.key, USER, place + 1, choice) / 2**32 for choice in CHOICES]
         words = words or Drawn(self.bank, speaker.key, place)
         row = speaker.progress.row(heard)
-        row[ENDS], signature, chance = self._chosen(speaker, row, ends, uniforms)
+        row[ENDS], signature, chance = self._chosen(speaker, row, ends, uniforms, likeliest)
         row[ACTS] = signature[0]
         wanted = _Wanted(self._values, speaker)
         pieces = words.take(self.bank.shelf(signature, self._phrase_after.of(row)))
@@ -273,17 +276,21 @@ class LogSimulator:
                 return
 
     def _chosen(
-        self, speaker: Speaker, row: Row, ends: bool | None, uniforms: Sequence[float]
+        self,
+        speaker: Speaker,
+        row: Row,
+        ends: bool | None,
+        uniforms: Sequence[float],
+        likeliest: bool,
     ) -> tuple[bool, Signature, float]:
         """Whether the user goes with this turn, what the turn does, and how likely both were."""
         leaves = self._leaves(row, speaker.hurry) if ends is None else float(ends)
         open_turns = speaker.agenda.next(ends)
-        weights = [
-            ready * self._likelihood(row, leaves, open_.ends, open_.turn.signature)
-            for open_, ready in open_turns
-        ]
+        weights = self._weights(open_turns, row, leaves)
         total = OFF_AGENDA + sum(weights)
         reached = uniforms[_CHOOSES] * total - OFF_AGENDA
+        if likeliest and open_turns:
+            reached = sum(weights[: weights.index(max(weights))])
         for (open_, _), weight in zip(open_turns, weights, strict=True):
             if 0 <= reached < weight:
                 goes, does = open_.ends, open_.turn.signature
@@ -299,7 +306,8 @@ class LogSimulator:
             for (open_, _), weight in zip(open_turns, weights, strict=True)
             if (open_.ends, open_.turn.signature) == (goes, does)
         )
-        return goes, does, (same + OFF_AGENDA * self._likelihood(row, leaves, goes, does)) / total
+        same += OFF_AGENDA * self._likelihood(row, leaves, goes, does)
+        return goes, does, 1.0 if likeliest else same / total
 
     def _leaves(self, row: Row, hurry: float = 0.0) -> float:
         leaves = self.end.probability(self._end_after.of(row))
@@ -314,6 +322,23 @@ class LogSimulator:
         found = leaves if ends else 1 - leaves
         found *= self.acts.probability(self._acts_after.of(row), signature[0])
         return found * self.signatures.probability(self._slots_after.of(row), signature)
+
+    def _weights(
+        self, open_turns: Sequence[tuple[OpenTurn, float]], row: Row, leaves: float
+    ) -> list[float]:
+        """Of each open turn how ready it is · P(last, acts, slots | history); writes in the row."""
+        acts: dict[bool, Callable[[tuple[str, ...]], float]] = {}
+        signatures: dict[tuple[str, ...], Callable[[Signature], float]] = {}
+        weights = []
+        for (turn, last, _), ready in open_turns:
+            row[ENDS], row[ACTS] = last, turn.acts
+            if last not in acts:
+                acts[last] = self.acts.given(self._acts_after.of(row))
+            if turn.acts not in signatures:
+                signatures[turn.acts] = self.signatures.given(self._slots_after.of(row))
+            found = acts[last](turn.acts) * signatures[turn.acts](turn.signature)
+            weights.append(ready * found * (leaves if last else 1 - leaves))
+        return weights
 
     def _message(self, text: str, signature: Signature, values: Mapping[str, str]) -> Message:
         """A turn, labelled as the log labels its own."""
@@ -359,11 +384,10 @@ class LogSimulator:
     def _log_prob_in(self, user: LoggedUser, style: int) -> float:
         total = 0.0
         for row, turn in zip(rows_of(user, style), user.turns, strict=True):
-            ends = bool(row[ENDS])
-            found = self._likelihood(row, self._leaves(row), ends, turn.signature)
-            if not found:
-                return -math.inf
-            total += math.log(found)
+            leaves = self.end.probability(self._end_after.of(row))
+            total += math.log(leaves if row[ENDS] else 1 - leaves)
+            total += self.acts.log_prob(self._acts_after.of(row), turn.acts)
+            total += self.signatures.log_prob(self._slots_after.of(row), turn.signature)
         return total
 
 

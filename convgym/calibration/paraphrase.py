@@ -29,13 +29,10 @@ from convgym.engine.keys import WORDING, below, draw
 RUNS = (3, 2, 1)
 """Words in common, the most that can be had."""
 LENGTHENED = 0.2
-TRIES = 6
-"""Splices that are looked at for each of `RUNS`."""
+"""Share of its words, and one word more, that a turn may gain or lose."""
 _WORD = re.compile(r"\s*\w+(?:['’]\w+)*|\s*[^\w\s]+|\s+")
 _ATOM = re.compile(r"\d|[^\W\d_]+|[\W_]")
 Words = tuple[str, ...]
-Cut = tuple[int, list[tuple[int, int]]]
-"""Where a turn can be cut, and (turn, place) of those that run through the same words there."""
 
 
 class Splices:
@@ -47,41 +44,43 @@ class Splices:
         self._words = [_words(pieces) for pieces in self._pieces]
         self._plain: list[Words] = [tuple(map(_plain, words)) for words in self._words]
         self._said = Counter(self._plain)
-        met: dict[Hashable, list[tuple[int, int]]] = defaultdict(list)
-        places: list[list[list[tuple[int, Hashable]]]] = []
-        for number, ((group, _), words) in enumerate(zip(turns, self._words, strict=True)):
-            plain, after = self._plain[number], _gaps_after(words)
-            places.append([])
-            for run in RUNS:
-                keyed = [
-                    (at, (group, plain[at - run : at], after[at])) for at in range(run, len(plain))
-                ]
-                places[number].append(keyed)
-                for at, key in keyed:
-                    met[key].append((number, at))
-        self._cuts: list[list[list[Cut]]] = [
-            [[(at, met[key]) for at, key in keyed if len(met[key]) > 1] for keyed in by_run]
-            for by_run in places
+        known: dict[Hashable, int] = {}
+        self._after = [
+            [known.setdefault((group, gaps), len(known)) for gaps in _gaps_after(words)]
+            for (group, _), words in zip(turns, self._words, strict=True)
         ]
+        """Of each place a number for the group and the gaps to come."""
+        meeting: dict[tuple[Words, int], list[tuple[int, int]]] = defaultdict(list)
+        for number, (plain, after) in enumerate(zip(self._plain, self._after, strict=True)):
+            for run in RUNS:
+                for at in range(run, len(plain)):
+                    meeting[plain[at - run : at], after[at]].append((number, at))
+        self._meeting = {run: places for run, places in meeting.items() if len(places) > 1}
+        """(turn, place) of all that come to a place through the same words."""
 
     def reworded(self, number: int, key: int) -> Pieces:
         """Turn `number`, as nobody has said it where it was said but once; `key` is the chance."""
-        plain = self._plain[number]
+        plain, after = self._plain[number], self._after[number]
         if self._said[plain] > 1:
             return self._pieces[number]
-        for run, cuts in enumerate(self._cuts[number]):
-            for attempt in range(min(TRIES, 2 * len(cuts))):
-                at, others = cuts[below(draw(key, WORDING, run, 2 * attempt), len(cuts))]
-                other, place = others[below(draw(key, WORDING, run, 2 * attempt + 1), len(others))]
-                if self._is_new(plain[:at] + self._plain[other][place:], plain):
+        for run in RUNS:
+            cuts = range(run, len(plain))
+            first = below(draw(key, WORDING, run, 0), len(cuts))
+            for at in (*cuts[first:], *cuts[:first]):
+                others = self._meeting.get((plain[at - run : at], after[at]))
+                if others is None:
+                    continue
+                other, place = others[below(draw(key, WORDING, run, at), len(others))]
+                longer = at - place + len(self._plain[other]) - len(plain)
+                if abs(longer) > 1 + len(plain) * LENGTHENED:
+                    continue
+                if self._is_new(plain[:at] + self._plain[other][place:]):
                     return _joined(self._words[number][:at] + self._words[other][place:])
         return self._pieces[number]
 
-    def _is_new(self, made: Words, one: Words) -> bool:
-        """Nobody's words, about as many as they replace, and no two of them said twice over."""
-        pairs = list(pairwise(made))
-        as_long = abs(len(made) - len(one)) <= 1 + len(one) * LENGTHENED
-        return as_long and made not in self._said and len(set(pairs)) == len(pairs)
+    def _is_new(self, made: Words) -> bool:
+        """Nobody's words, and no two of them said twice over."""
+        return made not in self._said and len(set(pairwise(made))) == len(made) - 1
 
 
 class Values:
@@ -95,15 +94,14 @@ class Values:
             self._alike[_shape(value)].append(value)
 
     def drawn(self, key: int, place: int) -> str:
-        """One of them, or a new one where it was seen but once; `key` and `place` are the chance."""
-        first, second, third = (draw(key, WORDING, place, index) for index in range(3))
-        value = self._values[below(first, len(self._values))]
-        shape = _shape(value)
-        if self._count[value] > 1 or "0" not in shape:
+        """One of them, or a new one in place of one seen once; `key` and `place` are the chance."""
+        value = self._values[below(draw(key, WORDING, place, 0), len(self._values))]
+        if self._count[value] > 1 or not any(map(str.isdecimal, value)):
             return value
-        other = self._alike[shape][below(second, len(self._alike[shape]))]
+        alike = self._alike[_shape(value)]
+        other = alike[below(draw(key, WORDING, place, 1), len(alike))]
         atoms, others = _ATOM.findall(value), _ATOM.findall(other)
-        at = below(third, len(atoms))
+        at = below(draw(key, WORDING, place, 2), len(atoms))
         return "".join(atoms[:at] + others[at:])
 
 
@@ -141,6 +139,5 @@ def _joined(words: Sequence[str | Gap]) -> Pieces:
 
 def _shape(value: str) -> str:
     """A 0 for each digit, an a for each run of letters."""
-    return "".join(
-        "0" if atom.isdecimal() else "a" if atom.isalpha() else atom for atom in _ATOM.findall(value)
-    )
+    atoms = _ATOM.findall(value)
+    return "".join("0" if a.isdecimal() else "a" if a.isalpha() else a for a in atoms)

@@ -4,14 +4,15 @@
                      └─ none? the largest part of the signature, then the rest
 
 Taken without replacement: within a run a turn comes again only when all others of its shelf have
-come; and where only one user said it, with the words of another (`paraphrase`). The values of the conversation are put into its gaps: what the agent has just said where the
-recorded user echoed the agent, else the goal's. Knows nothing of how a signature is chosen.
+come; where only one user said it, in part with another's words (`paraphrase`). The values of the
+conversation are put into its gaps: what the agent has just said where the recorded user echoed the
+agent, else the goal's. Knows nothing of how a signature is chosen.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
@@ -30,18 +31,19 @@ class PhraseBank:
 
     def __init__(self, turns: Sequence[tuple[Signature, Sequence[Hashable], Pieces]]) -> None:
         """Of each turn its signature, its descriptions from wide to narrow, and its pieces."""
-        self.splices = Splices([(_group(signature, pieces), pieces) for signature, _, pieces in turns])
+        self.splices = Splices([(_group(done, pieces), pieces) for done, _, pieces in turns])
         self.size = len(turns)
-        shelves: dict[tuple[Signature, int, Hashable], list[int]] = defaultdict(list)
+        self._turns = [(signature, pieces) for signature, _, pieces in turns]
+        self._commonest: dict[Signature, Pieces] = {}
+        self._shelves: dict[Signature, dict[Hashable, list[int]]] = defaultdict(dict)
         for number, (signature, descriptions, _) in enumerate(turns):
-            for level, described in enumerate(((), *descriptions)):
-                shelves[signature, level, described].append(number)
-        self._shelves = dict(shelves)
-        self._signatures = sorted({signature for signature, _, _ in turns})
+            for place in enumerate(((), *descriptions)):
+                self._shelves[signature].setdefault(place, []).append(number)
+        self._signatures = sorted(self._shelves)
         self._parts: dict[Signature, tuple[Signature, ...]] = {}
 
     def __contains__(self, signature: Signature) -> bool:
-        return (signature, 0, ()) in self._shelves
+        return signature in self._shelves
 
     def parts(self, signature: Signature) -> tuple[Signature, ...]:
         """Signatures that have turns and together cover this one, as far as any do.
@@ -54,11 +56,20 @@ class PhraseBank:
 
     def shelf(self, signature: Signature, descriptions: Sequence[Hashable]) -> list[int]:
         """Turns of this signature on the narrowest shelf that has `ENOUGH` of them."""
+        shelves = self._shelves[signature]
         for level in range(len(descriptions), 0, -1):
-            found = self._shelves.get((signature, level, descriptions[level - 1]))
+            found = shelves.get((level, descriptions[level - 1]))
             if found is not None and len(found) >= ENOUGH:
                 return found
-        return self._shelves[signature, 0, ()]
+        return shelves[0, ()]
+
+    def commonest(self, number: int) -> Pieces:
+        """The words that are said most often for what a turn does."""
+        signature = self._turns[number][0]
+        if signature not in self._commonest:
+            said = Counter(self._turns[other][1] for other in self.shelf(signature, ()))
+            self._commonest[signature] = min(said, key=lambda words: (-said[words], str(words)))
+        return self._commonest[signature]
 
     def _split(self, signature: Signature) -> list[Signature]:
         if signature in self:

@@ -2,9 +2,9 @@
 
     "i need a train to ely" ─► the nearest turns of the log's users ─► what was answered to one
 
-A partner for the log's users that needs no model: it keeps to the log's acts and words, stays with a
-recorded conversation while it fits, and has no goal of its own. Where a log has no agents, it says
-that it listens.
+A partner for the log's users that needs no model: it keeps to the log's acts and words, stays with
+a recorded conversation while it fits, and has no goal of its own. Where a log has no agents, it
+says that it listens.
 """
 
 from __future__ import annotations

@@ -17,11 +17,11 @@ from convgym.calibration.agent_reader import AgentReader
 from convgym.calibration.calibration import Calibration
 from convgym.calibration.log_simulator import LogSimulator
 from convgym.calibration.recorded_agent import LISTENING
-from convgym.calibration.signatures import SILENCE
-from convgym.calibration.speaker import Said, Speaker
+from convgym.calibration.signatures import SILENCE, Heard
+from convgym.calibration.speaker import Speaker, Templates
 from convgym.engine import keys
 from convgym.engine.tasks import SPLITS, parse_task_id
-from convgym.envs.episode_setup import EpisodeSetup
+from convgym.envs.episode_setup import EpisodeSetup, hundredths
 from convgym.envs.reply import Reply
 from convgym.envs.task_environment import TaskEnvironment
 from convgym.envs.task_episode import Answer, TaskEpisode
@@ -34,6 +34,8 @@ VERBOSITY, PATIENCE = TRAITS.index("verbosity"), TRAITS.index("patience")
 PARTS = {"train": range(8), "validation": range(8, 9), "test": range(9, 10)}
 """Tenths of the log's users that a split's agendas come from; other splits take test's."""
 _TENTHS = 10
+_SCRIPTED = 7000
+"""Number of a turn's draw of whether it keeps to the script."""
 HURRY = 4.0
 """How much the logit of leaving changes from all patience to none."""
 
@@ -61,6 +63,8 @@ class RecordedEnv(TaskEnvironment):
     | parameter | default | |
     |---|---|---|
     | `user` | required | path of a saved `convgym.calibration.Calibration` |
+    | `realism` | 1.0 | the share of turns that are chosen as the log's users choose; the others do \
+what is likeliest. Below 0.5 what is done is always said in its commonest words |
 
     `persona`: verbosity chooses the style, as the log's users are ranked; patience tilts the
     chance of leaving, its logit by `HURRY` from end to end. Without one a user has the style of
@@ -76,12 +80,15 @@ class RecordedEnv(TaskEnvironment):
     )
     utterances = (*LISTENING, "What else can I do for you?", "Could you tell me more?", "")
 
-    def __init__(self, user: str | os.PathLike[str] | None = None, **keywords: Any) -> None:
+    def __init__(
+        self, user: str | os.PathLike[str] | None = None, realism: float = 1.0, **keywords: Any
+    ) -> None:
         if not isinstance(user, str | os.PathLike):
             raise InvalidConfiguration(
                 f"user={user!r:.60}; give the path of a saved calibration, as in "
                 'gym.make("ConvGym/Recorded-v0", user="user.npz")'
             )
+        self._realism = hundredths("realism", realism)
         self._simulator, self._reader = _loaded(os.fspath(user), os.stat(user).st_mtime_ns)
         self._users = {split: self._part(split) for split in SPLITS}
         super().__init__(**keywords)
@@ -127,15 +134,20 @@ class RecordedEnv(TaskEnvironment):
             hurry=HURRY * (0.5 - patience / 100),
         )
         episode.notes["speaker"] = speaker
-        return self._answer(episode, self._simulator.say(speaker, SILENCE))
+        return self._say(episode, SILENCE)
 
     def answer(self, episode: TaskEpisode, reply: Reply) -> Answer:
         """What the user says to a message."""
-        heard = self._reader.read(reply.text)
-        return self._answer(episode, self._simulator.say(episode.notes["speaker"], heard))
+        return self._say(episode, self._reader.read(reply.text))
 
-    @staticmethod
-    def _answer(episode: TaskEpisode, said: Said) -> Answer:
+    def _say(self, episode: TaskEpisode, heard: Heard) -> Answer:
+        drawn = keys.draw(episode.user_key, keys.USER, episode.user_turns, _SCRIPTED)
+        said = self._simulator.say(
+            episode.notes["speaker"],
+            heard,
+            words=Templates(self._simulator.bank) if self._realism < 50 else None,
+            likeliest=keys.below(drawn, 100) >= self._realism,
+        )
         episode.chose(said.log_prob)
         acts, slots = said.signature
         told = tuple((slot, said.values.get(slot, "")) for slot in slots)

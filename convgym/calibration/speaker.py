@@ -9,7 +9,6 @@ words are the simulator's.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -62,14 +61,10 @@ class Templates:
 
     def __init__(self, bank: PhraseBank) -> None:
         self._bank = bank
-        self._commonest: dict[int, Pieces] = {}
 
     def take(self, shelf: list[int]) -> Pieces:
-        """The commonest words of these turns."""
-        if id(shelf) not in self._commonest:
-            said = Counter(self._bank.splices.pieces[number] for number in shelf)
-            self._commonest[id(shelf)] = min(said, key=lambda words: (-said[words], str(words)))
-        return self._commonest[id(shelf)]
+        """The commonest words for what these turns do."""
+        return self._bank.commonest(shelf[0])
 
 
 class Drawn:
