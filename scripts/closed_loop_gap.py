@@ -73,7 +73,7 @@ def _unlabelled(message: Any) -> Any:
 def tagger_of(logs: Talks) -> ActTagger:
     """Tells the logs' acts, without their topics, from words; several of a turn as one."""
     turns = [
-        (message.content, "+".join(sorted(set(map(_topicless, act_names(message))))) or "none", place)
+        (message.content, _topicless(act_names(message)), place)
         for talk in logs
         for place, message in enumerate(m for m in talk.messages if speaks(m))
     ]
@@ -81,8 +81,8 @@ def tagger_of(logs: Talks) -> ActTagger:
     return ActTagger.fit(texts, acts, places)
 
 
-def _topicless(act: str) -> str:
-    return act.rpartition("-")[2]
+def _topicless(acts: Sequence[str]) -> str:
+    return "+".join(sorted({act.rpartition("-")[2] for act in acts})) or "none"
 
 
 def shown(name: str, report: GapReport, calibrated: GapReport | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.envs.registration import load_env_creator
+from recorded_user import RECORDED
 
 from convgym import ENVIRONMENTS
 from convgym.domains.catalogue import domain_called
@@ -17,7 +18,10 @@ from convgym.policies.roster import ladder
 
 ROOT = Path(__file__).parents[1]
 LIBRARY = str(ROOT / "tests" / "data" / "library_domain")
-NEEDED = {"ConvGym/OwnDomain-v0": {"folder": LIBRARY}}
+NEEDED = {
+    "ConvGym/OwnDomain-v0": {"folder": LIBRARY},
+    "ConvGym/Recorded-v0": {"user": RECORDED},
+}
 """Keywords without which an id makes nothing."""
 IDS = tuple(
     one for one, path in ENVIRONMENTS.items() if issubclass(load_env_creator(path), ConversationEnv)

@@ -1,6 +1,7 @@
 """A saved calibration as the user of an environment: its probabilities, its words, nothing else."""
 
 import json
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -235,7 +236,7 @@ def test_it_survives_its_file(calibration, path):
 
 def test_what_is_no_user_is_refused_in_one_sentence(path, tmp_path):
     broken = tmp_path / "broken.npz"
-    broken.write_bytes(open(path, "rb").read()[:-40])
+    broken.write_bytes(Path(path).read_bytes()[:-40])
     for wrong in (str(broken), str(tmp_path), str(tmp_path / "none.npz")):
         with pytest.raises(InvalidConfiguration) as refusal:
             gym.make(SHOP, user=wrong)

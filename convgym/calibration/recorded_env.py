@@ -62,9 +62,9 @@ class RecordedEnv(TaskEnvironment):
 
     | parameter | default | |
     |---|---|---|
-    | `user` | required | path of a saved `convgym.calibration.Calibration` |
-    | `realism` | 1.0 | the share of turns that are chosen as the log's users choose; the others do \
-what is likeliest. Below 0.5 what is done is always said in its commonest words |
+    | `user` | needed | path of a saved `convgym.calibration.Calibration` |
+    | `realism` | 1.0 | the share of turns that are chosen as the log's users choose; the others \
+do what is likeliest. Below 0.5 what is done is always said in its commonest words |
 
     `persona`: verbosity chooses the style, as the log's users are ranked; patience tilts the
     chance of leaving, its logit by `HURRY` from end to end. Without one a user has the style of
@@ -94,10 +94,18 @@ what is likeliest. Below 0.5 what is done is always said in its commonest words 
         super().__init__(**keywords)
 
     def _part(self, split: str) -> list[int]:
-        """Users of the log whose agendas a split has; all of them where a part is empty."""
-        tenths = PARTS.get(split, PARTS["test"])
-        everybody = range(len(self._simulator.log))
-        return [user for user in everybody if user % _TENTHS in tenths] or list(everybody)
+        """Users of the log whose agendas a split has; all of them where a part is empty.
+
+        Who said but one thing needs no agent, and is left out.
+        """
+        tenths, log = PARTS.get(split, PARTS["test"]), self._simulator.log
+        talkers = [user for user, logged in enumerate(log) if len(logged.turns) > 1]
+        if not talkers:
+            raise InvalidConfiguration(
+                f"each of the {len(log)} fitted users says one thing and goes; an environment "
+                "takes a log in which users answer"
+            )
+        return [user for at, user in enumerate(talkers) if at % _TENTHS in tenths] or talkers
 
     @property
     def simulator(self) -> LogSimulator:
@@ -134,17 +142,18 @@ what is likeliest. Below 0.5 what is done is always said in its commonest words 
             hurry=HURRY * (0.5 - patience / 100),
         )
         episode.notes["speaker"] = speaker
-        return self._say(episode, SILENCE)
+        return self._say(episode, SILENCE, ends=False)
 
     def answer(self, episode: TaskEpisode, reply: Reply) -> Answer:
         """What the user says to a message."""
         return self._say(episode, self._reader.read(reply.text))
 
-    def _say(self, episode: TaskEpisode, heard: Heard) -> Answer:
+    def _say(self, episode: TaskEpisode, heard: Heard, ends: bool | None = None) -> Answer:
         drawn = keys.draw(episode.user_key, keys.USER, episode.user_turns, _SCRIPTED)
         said = self._simulator.say(
             episode.notes["speaker"],
             heard,
+            ends,
             words=Templates(self._simulator.bank) if self._realism < 50 else None,
             likeliest=keys.below(drawn, 100) >= self._realism,
         )
