@@ -46,7 +46,7 @@ class Splices:
         self._said = Counter(self._plain)
         known: dict[Hashable, int] = {}
         self._after = [
-            [known.setdefault((group, gaps), len(known)) for gaps in _gaps_after(words)]
+            tuple(known.setdefault((group, gaps), len(known)) for gaps in _gaps_after(words))
             for (group, _), words in zip(turns, self._words, strict=True)
         ]
         """Of each place a number for the group and the gaps to come."""
@@ -55,7 +55,7 @@ class Splices:
             for run in RUNS:
                 for at in range(run, len(plain)):
                     meeting[plain[at - run : at], after[at]].append((number, at))
-        self._meeting = {run: places for run, places in meeting.items() if len(places) > 1}
+        self._meeting = {run: tuple(met) for run, met in meeting.items() if len(met) > 1}
         """(turn, place) of all that come to a place through the same words."""
 
     def reworded(self, number: int, key: int) -> Pieces:
@@ -70,7 +70,9 @@ class Splices:
                 others = self._meeting.get((plain[at - run : at], after[at]))
                 if others is None:
                     continue
-                other, place = others[below(draw(key, WORDING, run, at), len(others))]
+                other, place = others[below(draw(key, WORDING, run, at), len(others) - 1)]
+                if (other, place) == (number, at):  # itself, for which the last steps in
+                    other, place = others[-1]
                 longer = at - place + len(self._plain[other]) - len(plain)
                 if abs(longer) > 1 + len(plain) * LENGTHENED:
                     continue
