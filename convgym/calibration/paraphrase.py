@@ -57,19 +57,23 @@ class Splices:
                     meeting[plain[at - run : at], after[at]].append((number, at))
         self._meeting = {run: tuple(met) for run, met in meeting.items() if len(met) > 1}
         """(turn, place) of all that come to a place through the same words."""
+        self._cuts = [
+            [
+                (run, tuple(at for at in range(run, len(plain)) if self._others(number, run, at)))
+                for run in RUNS
+            ]
+            for number, plain in enumerate(self._plain)
+        ]
 
     def reworded(self, number: int, key: int) -> Pieces:
         """Turn `number`, as nobody has said it where it was said but once; `key` is the chance."""
-        plain, after = self._plain[number], self._after[number]
+        plain = self._plain[number]
         if self._said[plain] > 1:
             return self._pieces[number]
-        for run in RUNS:
-            cuts = range(run, len(plain))
+        for run, cuts in self._cuts[number]:
             first = below(draw(key, WORDING, run, 0), len(cuts))
-            for at in (*cuts[first:], *cuts[:first]):
-                others = self._meeting.get((plain[at - run : at], after[at]))
-                if others is None:
-                    continue
+            for at in cuts[first:] + cuts[:first]:
+                others = self._others(number, run, at)
                 other, place = others[below(draw(key, WORDING, run, at), len(others) - 1)]
                 if (other, place) == (number, at):  # itself, for which the last steps in
                     other, place = others[-1]
@@ -77,8 +81,13 @@ class Splices:
                 if abs(longer) > 1 + len(plain) * LENGTHENED:
                     continue
                 if self._is_new(plain[:at] + self._plain[other][place:]):
-                    return _joined(self._words[number][:at] + self._words[other][place:])
+                    return self._words[number][:at] + self._words[other][place:]
         return self._pieces[number]
+
+    def _others(self, number: int, run: int, at: int) -> tuple[tuple[int, int], ...]:
+        """(turn, place) of all, itself too, that come through the same words; () where it alone."""
+        words = self._plain[number][at - run : at]
+        return self._meeting.get((words, self._after[number][at]), ())
 
     def _is_new(self, made: Words) -> bool:
         """Nobody's words, and no two of them said twice over."""
@@ -127,16 +136,6 @@ def _gaps_after(words: Sequence[str | Gap]) -> list[tuple[str, ...]]:
         more = (word.slot,) if isinstance(word, Gap) else ()
         after.append(tuple(sorted(after[-1] + more)))
     return after[:0:-1]
-
-
-def _joined(words: Sequence[str | Gap]) -> Pieces:
-    pieces: list[str | Gap] = []
-    for word in words:
-        if isinstance(word, str) and pieces and isinstance(pieces[-1], str):
-            pieces[-1] += word
-        else:
-            pieces.append(word)
-    return tuple(pieces)
 
 
 def _shape(value: str) -> str:
