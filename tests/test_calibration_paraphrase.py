@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convgym.calibration.log_simulator import LogSimulator
-from convgym.calibration.paraphrase import RUNS, Splices, Values
+from convgym.calibration.paraphrase import RUNS, Splices
 from convgym.calibration.signatures import Gap
+from convgym.calibration.values import SlotValues
 from convgym.conversation import Conversation, Message
 
 KEYS = range(60)
@@ -104,19 +105,16 @@ def test_where_no_splice_comes_out_none_would_do(turns):
 
 
 def test_values_seen_once_are_crossed_with_others_of_their_shape_if_they_have_digits():
-    values = Values(["12:30", "09:45", "9:15"])
-    made = {values.drawn(key, 1) for key in range(400)}
-    whole = {"12:30", "09:45", "9:15"}
-    assert made > whole
-    assert made - whole <= {
-        one[:at] + other[at:]
-        for one in ("12:30", "09:45") for other in ("12:30", "09:45") for at in range(5)
-    }  # fmt: skip
+    values = SlotValues(["12:30", "09:45", "9:15"])
+    made = {values.varied("12:30", key, 1) for key in range(400)}
+    assert made == {"09:45", "19:45", "12:45", "12:35", "12:30"}
+    assert {values.varied("9:15", key, 1) for key in range(20)} == {"9:15"}
 
 
 def test_values_that_users_share_and_names_stay_what_they_are():
     values = ["4 gb", "4 gb", "9 gb", "9 gb", "ann lee", "bob roy"]
-    assert {Values(values).drawn(key, 1) for key in range(200)} == set(values)
+    for value in values:
+        assert {SlotValues(values).varied(value, key, 1) for key in range(50)} == {value}
 
 
 def test_who_is_terse_stays_terse_and_who_is_wordy_wordy():

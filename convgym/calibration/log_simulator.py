@@ -20,7 +20,6 @@ environments.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -40,7 +39,6 @@ from convgym.calibration.histories import (
     Row,
     rows_of,
 )
-from convgym.calibration.paraphrase import Values
 from convgym.calibration.phrase_bank import PhraseBank, Reading, filled
 from convgym.calibration.signatures import (
     ASKED,
@@ -59,6 +57,7 @@ from convgym.calibration.signatures import (
 from convgym.calibration.style_bins import style_bins
 from convgym.calibration.termination import Termination
 from convgym.calibration.transitions import Backoff
+from convgym.calibration.values import Told, Wanted
 from convgym.conversation import Conversation, Message
 from convgym.engine.keys import MASK, USER, children, draw_batch, mix
 from convgym.errors import InvalidConfiguration
@@ -120,14 +119,7 @@ class LogSimulator:
                 for row, turn in zip(rows, turns, strict=True)
             ]
         )
-        values: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for user in self.log:
-            for turn in user.turns:
-                for slot, value in turn.values.items():
-                    values[user.kind, slot].append(value)
-                    if user.kind:
-                        values["", slot].append(value)
-        self._values = {key: Values(told) for key, told in values.items()}
+        self._told = Told(self.log)
         self.goals = Goals(self.log)
 
     @classmethod
@@ -229,7 +221,7 @@ class LogSimulator:
         heard: what recorded agents say before each turn; None where nobody recorded them, and the
             agenda knows.
         """
-        agenda, wanted = Agenda(self.log[user]), _Wanted(self._values, kind, key)
+        agenda, wanted = Agenda(self.log[user]), Wanted(self._told, kind, key)
         progress = Progress(kind, int(self.styles.bins[user]))
         for place, turn in enumerate(uniforms[1:]):
             now = agenda.heard if heard is None else heard[place]
@@ -300,7 +292,7 @@ class LogSimulator:
     def _reworded(
         self, user: LoggedUser, style: int, key: int, reading: Reading
     ) -> Iterator[str]:
-        wanted = _Wanted(self._values, user.kind, key)
+        wanted = Wanted(self._told, user.kind, key)
         for turn, row in zip(user.turns, rows_of(user, style), strict=True):
             described = self._phrase_after.of(row)
             wanted.update(turn.values)
@@ -327,19 +319,6 @@ class LogSimulator:
             total += self.acts.log_prob(self._acts_after.of(row), turn.acts)
             total += self.signatures.log_prob(self._slots_after.of(row), turn.signature)
         return total
-
-
-class _Wanted(dict[str, str]):
-    """The values of one conversation: drawn from the log's when first told, and kept."""
-
-    def __init__(self, values: Mapping[tuple[str, str], Values], kind: str, key: int) -> None:
-        super().__init__()
-        self._values, self._kind, self._key = values, kind, key
-
-    def __missing__(self, slot: str) -> str:
-        known = self._values.get((self._kind, slot)) or self._values["", slot]
-        value = self[slot] = known.drawn(self._key, len(self))
-        return value
 
 
 def _chance(seed: int, n: int) -> Iterator[tuple[int, list[list[float]]]]:
