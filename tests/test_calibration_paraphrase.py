@@ -127,3 +127,15 @@ def test_who_is_terse_stays_terse_and_who_is_wordy_wordy():
     for conversation in LogSimulator.of(log).generate(100, 1):
         lengths = [len(m.content.split()) for m in conversation.messages]
         assert max(lengths) <= 5 or min(lengths) >= 18
+
+
+def test_values_that_one_user_told_together_are_wanted_together():
+    def trip(number, start, end):
+        slots = (("from", start), ("to", end))
+        said = Message("user", f"from {start} to {end}", intents=("travel",), slots=slots)
+        return Conversation(f"c{number}", (said,))
+
+    towns = ("ely", "york", "leeds")
+    log = [trip(i, towns[i % 3], towns[(i + 1) % 3]) for i in range(30)]
+    made = {c.messages[0].slots for c in LogSimulator.of(log).generate(40, 0)}
+    assert made == {(("from", towns[i]), ("to", towns[(i + 1) % 3])) for i in range(3)}
