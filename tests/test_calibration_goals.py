@@ -51,7 +51,8 @@ def test_what_was_said_is_off_the_agenda_and_the_last_turn_waits_for_the_end(log
 def test_what_is_said_next_comes_as_often_as_the_formula_says(log):
     """A fine grid of uniform numbers stands in for chance, the tables' own P for the weights."""
     simulator = LogSimulator.of(log)
-    user = max(simulator.log, key=lambda user: len(user.turns))
+    number = max(range(len(log)), key=lambda at: len(simulator.log[at].turns))
+    user = simulator.log[number]
     row = Progress(user.kind, 0).row(user.turns[0].heard)
     expected = Counter()
     for place, turn in enumerate(user.turns[:WINDOW]):
@@ -64,7 +65,8 @@ def test_what_is_said_next_comes_as_often_as_the_formula_says(log):
     drawn = Counter()
     for i in range(grid):
         uniforms = [(i + 0.5) / grid, 0.999, 0.5, 0.5]
-        drawn[simulator._chosen(Agenda(user), row, None, uniforms)[1]] += 1
+        speaker = simulator.speaker(number, key=0)
+        drawn[simulator._chosen(speaker, row, None, uniforms, False)[1]] += 1
     total = OFF_AGENDA + sum(expected.values())
     for signature, weight in expected.items():
         assert drawn[signature] / grid == pytest.approx(weight / total, abs=0.02)

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convgym.calibration.signatures import SILENCE, Heard, LoggedTurn, LoggedUser
+from convgym.calibration.signatures import SILENCE, Heard, LoggedTurn, LoggedUser, Signature
 
 OFF_AGENDA = 0.001
 """β."""
@@ -66,6 +66,7 @@ class Agenda:
             OpenTurn(turn, place == last, reply)
             for place, (turn, reply) in enumerate(zip(user.turns, replies, strict=True))
         ]
+        self._count = len(self._open)
         self.heard = user.turns[0].heard
         """What an agent whom nobody hears has just said."""
 
@@ -73,6 +74,15 @@ class Agenda:
         """Turns that may be said now, each with ρ^j; `ends` where it is known whether it ends."""
         fitting = [open_ for open_ in self._open if ends is None or open_.ends == ends]
         return [(open_, READY**j) for j, open_ in enumerate(fitting[:WINDOW])]
+
+    @property
+    def share_said(self) -> float:
+        """How much of it has been said, from 0 to 1."""
+        return 1 - len(self._open) / self._count
+
+    def signatures(self) -> list[Signature]:
+        """What is still to be said."""
+        return [open_.turn.signature for open_ in self._open]
 
     def said(self, open_: OpenTurn) -> None:
         """Take it off."""

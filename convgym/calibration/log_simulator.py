@@ -54,19 +54,20 @@ from convgym.calibration.signatures import (
     logged_users,
     speaks,
 )
+from convgym.calibration.speaker import Drawn, Said, Speaker, Words
 from convgym.calibration.style_bins import style_bins
 from convgym.calibration.termination import Termination
 from convgym.calibration.transitions import Backoff
 from convgym.calibration.values import Told, Wanted
 from convgym.conversation import Conversation, Message
-from convgym.engine.keys import MASK, USER, children, draw_batch, mix
+from convgym.engine.keys import MASK, USER, children, draw, draw_batch, mix
 from convgym.errors import InvalidConfiguration
 
 Labels = Literal["intents", "acts", "none"]
 LONGEST = 64
 """User turns of a generated conversation at most."""
 _AT_ONCE = 256
-_CHOOSES, _LEAVES, _DOES, _TELLS = range(4)
+CHOICES = _CHOOSES, _LEAVES, _DOES, _TELLS = range(4)
 """Numbers of a turn's draws; those of the whole conversation stand in a turn of their own."""
 
 
@@ -160,17 +161,18 @@ class LogSimulator:
                 recorded = agent_turns[number % len(agent_turns)]
                 kind, spoken = kind_of(recorded), agent_messages(recorded)
                 heard = [heard_in(messages) for messages in spoken[:-1]]
-                user = cast.whom_they_tell(kind, heard, uniforms[0][0])
-                said = self._answers(user, kind, heard, key, uniforms, reading)
+                speaker = self.speaker(cast.whom_they_tell(kind, heard, uniforms[0][0]), key)
+                speaker.progress.kind = kind
+                said = self._answers(speaker, heard, uniforms, reading)
                 messages = [
                     message
                     for before, answer in zip(spoken, said, strict=False)
                     for message in (*before, answer)
                 ] + spoken[-1]
             else:
-                user = cast.anyone(number)
-                kind = self.log[user].kind
-                messages = list(self._answers(user, kind, None, key, uniforms, reading))
+                speaker = self.speaker(cast.anyone(number), key)
+                kind = speaker.progress.kind
+                messages = list(self._answers(speaker, None, uniforms, reading))
             about = {"domain": kind} if kind else {}
             made.append(Conversation(name, tuple(messages), metadata=about))
         return made
@@ -207,52 +209,113 @@ class LogSimulator:
     def _bin(self, uniform: float) -> int:
         return int(self.styles.bins[int(uniform * len(self.log))])
 
+    def speaker(
+        self, user: int, key: int, *, style: int | None = None, hurry: float = 0.0
+    ) -> Speaker:
+        """Somebody with the agenda of a user of the log, about to speak; `say` lets it.
+
+        key: of all its chance. style: its bin; that user's unless told. hurry: added to the logit
+        of leaving.
+        """
+        bin_ = int(self.styles.bins[user]) if style is None else style
+        kind = self.log[user].kind
+        return Speaker(key, Agenda(self.log[user]), Progress(kind, bin_), hurry)
+
+    def say(
+        self,
+        speaker: Speaker,
+        heard: Heard,
+        ends: bool | None = None,
+        *,
+        uniforms: Sequence[float] | None = None,
+        words: Words | None = None,
+        likeliest: bool = False,
+    ) -> Said:
+        """What somebody says to an agent; the speaker remembers it.
+
+        ends: whether it is the last turn, where that is known. uniforms, words: those of a run;
+            drawn by the speaker's key unless told. likeliest: does what is most probable of all
+            that is on its agenda.
+        """
+        place = speaker.progress.place
+        if uniforms is None:
+            uniforms = [draw(speaker.key, USER, place + 1, choice) / 2**32 for choice in CHOICES]
+        words = words or Drawn(self.bank, speaker.key, place)
+        row = speaker.progress.row(heard)
+        row[ENDS], signature, chance = self._chosen(speaker, row, ends, uniforms, likeliest)
+        row[ACTS] = signature[0]
+        wanted = Wanted(self._told, speaker.progress.kind, speaker.key, speaker.wanted)
+        pieces = words.take(self.bank.shelf(signature, self._phrase_after.of(row)))
+        text = filled(pieces, wanted, heard.values)
+        told = {p.slot: wanted[p.slot] for p in pieces if isinstance(p, Gap)}
+        speaker.progress.say(signature)
+        return Said(text, signature, told, bool(row[ENDS]), math.log(chance))
+
     def _answers(
         self,
-        user: int,
-        kind: str,
+        speaker: Speaker,
         heard: Sequence[Heard] | None,
-        key: int,
         uniforms: Sequence[Sequence[float]],
-        reading: Reading,
+        words: Words,
     ) -> Iterator[Message]:
-        """What somebody with the agenda and style of a user of the log says.
-
-        heard: what recorded agents say before each turn; None where nobody recorded them, and the
-            agenda knows.
-        """
-        agenda, wanted = Agenda(self.log[user]), Wanted(self._told, kind, key)
-        progress = Progress(kind, int(self.styles.bins[user]))
+        """What a speaker says to what recorded agents say; None: to what its agenda heard."""
         for place, turn in enumerate(uniforms[1:]):
-            now = agenda.heard if heard is None else heard[place]
-            row = progress.row(now)
+            now = speaker.agenda.heard if heard is None else heard[place]
             ends = None if heard is None else place == len(heard) - 1
-            row[ENDS], signature = self._chosen(agenda, row, ends, turn)
-            row[ACTS] = signature[0]
-            pieces = reading.take(self.bank.shelf(signature, self._phrase_after.of(row)))
-            text = filled(pieces, wanted, now.values)
-            told = [piece.slot for piece in pieces if isinstance(piece, Gap)]
-            yield self._message(text, signature, {slot: wanted[slot] for slot in told})
-            progress.say(signature)
-            if row[ENDS]:
+            said = self.say(speaker, now, ends, uniforms=turn, words=words)
+            yield self._message(said.text, said.signature, said.values)
+            if said.ends:
                 return
 
     def _chosen(
-        self, agenda: Agenda, row: Row, ends: bool | None, uniforms: Sequence[float]
-    ) -> tuple[bool, Signature]:
-        """Whether the user goes with this turn, if that is not known, and what the turn does."""
-        leaves = self.end.probability(self._end_after.of(row)) if ends is None else float(ends)
-        open_turns = agenda.next(ends)
+        self,
+        speaker: Speaker,
+        row: Row,
+        ends: bool | None,
+        uniforms: Sequence[float],
+        likeliest: bool,
+    ) -> tuple[bool, Signature, float]:
+        """Whether the user goes with this turn, what the turn does, and how likely both were."""
+        leaves = self._leaves(row, speaker.hurry) if ends is None else float(ends)
+        open_turns = speaker.agenda.next(ends)
         weights = self._weights(open_turns, row, leaves)
-        reached = uniforms[_CHOOSES] * (OFF_AGENDA + sum(weights)) - OFF_AGENDA
-        for (open_, _), weight in zip(open_turns, weights, strict=True):
+        total = OFF_AGENDA + sum(weights)
+        reached = uniforms[_CHOOSES] * total - OFF_AGENDA
+        if likeliest and open_turns:
+            reached = sum(weights[: weights.index(max(weights))])
+        for (open_, ready), weight in zip(open_turns, weights, strict=True):
             if 0 <= reached < weight:
-                agenda.said(open_)
-                return open_.ends, open_.turn.signature
+                goes, does = open_.ends, open_.turn.signature
+                likelihood = weight / ready
+                speaker.agenda.said(open_)
+                break
             reached -= weight
-        row[ENDS] = last = uniforms[_LEAVES] < leaves
-        row[ACTS] = self.acts.draw(self._acts_after.of(row), uniforms[_DOES])
-        return last, self.signatures.draw(self._slots_after.of(row), uniforms[_TELLS])
+        else:
+            row[ENDS] = goes = uniforms[_LEAVES] < leaves
+            row[ACTS] = self.acts.draw(self._acts_after.of(row), uniforms[_DOES])
+            does = self.signatures.draw(self._slots_after.of(row), uniforms[_TELLS])
+            likelihood = self._likelihood(row, leaves, goes, does)
+        same = sum(
+            weight
+            for (open_, _), weight in zip(open_turns, weights, strict=True)
+            if (open_.ends, open_.turn.signature) == (goes, does)
+        )
+        same += OFF_AGENDA * likelihood
+        return goes, does, 1.0 if likeliest else same / total
+
+    def _leaves(self, row: Row, hurry: float = 0.0) -> float:
+        leaves = self.end.probability(self._end_after.of(row))
+        if not hurry:
+            return leaves
+        odds = leaves * math.exp(hurry)
+        return odds / (odds + 1 - leaves)
+
+    def _likelihood(self, row: Row, leaves: float, ends: bool, signature: Signature) -> float:
+        """P(ends, signature | history); writes both into the row."""
+        row[ENDS], row[ACTS] = ends, signature[0]
+        found = leaves if ends else 1 - leaves
+        found *= self.acts.probability(self._acts_after.of(row), signature[0])
+        return found * self.signatures.probability(self._slots_after.of(row), signature)
 
     def _weights(
         self, open_turns: Sequence[tuple[OpenTurn, float]], row: Row, leaves: float
@@ -292,10 +355,11 @@ class LogSimulator:
     def _reworded(
         self, user: LoggedUser, style: int, key: int, reading: Reading
     ) -> Iterator[str]:
-        wanted = Wanted(self._told, user.kind, key)
+        values: dict[str, str] = {}
+        wanted = Wanted(self._told, user.kind, key, values)
         for turn, row in zip(user.turns, rows_of(user, style), strict=True):
             described = self._phrase_after.of(row)
-            wanted.update(turn.values)
+            values.update(turn.values)
             told = [(slot.rpartition("-")[2], value) for slot, value in turn.values.items()]
             words = [
                 filled(reading.take(self.bank.shelf(part, described)), wanted, told)
@@ -324,7 +388,7 @@ class LogSimulator:
 def _chance(seed: int, n: int) -> Iterator[tuple[int, list[list[float]]]]:
     """Of each conversation its key and its uniform numbers.  (1 + LONGEST, 4)"""
     keys = children(mix(seed & MASK), n)
-    places, choices = (np.arange(size, dtype=np.uint64) for size in (LONGEST + 1, 4))
+    places, choices = (np.arange(size, dtype=np.uint64) for size in (LONGEST + 1, len(CHOICES)))
     for start in range(0, n, _AT_ONCE):
         some = keys[start : start + _AT_ONCE]
         drawn = draw_batch(some[:, None, None], USER, places[:, None], choices) / 2.0**32

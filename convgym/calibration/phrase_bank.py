@@ -12,7 +12,7 @@ agent, else the goal's. Knows nothing of how a signature is chosen.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
@@ -33,6 +33,8 @@ class PhraseBank:
         """Of each turn its signature, its descriptions from wide to narrow, and its pieces."""
         self.splices = Splices([(_group(done, pieces), pieces) for done, _, pieces in turns])
         self.size = len(turns)
+        self._turns = [(signature, pieces) for signature, _, pieces in turns]
+        self._commonest: dict[Signature, Pieces] = {}
         self._shelves: dict[Signature, dict[Hashable, list[int]]] = defaultdict(dict)
         for number, (signature, descriptions, _) in enumerate(turns):
             for place in enumerate(((), *descriptions)):
@@ -60,6 +62,14 @@ class PhraseBank:
             if found is not None and len(found) >= ENOUGH:
                 return found
         return shelves[0, ()]
+
+    def commonest(self, number: int) -> Pieces:
+        """The words that are said most often for what a turn does."""
+        signature = self._turns[number][0]
+        if signature not in self._commonest:
+            said = Counter(self._turns[other][1] for other in self.shelf(signature, ()))
+            self._commonest[signature] = min(said, key=lambda words: (-said[words], str(words)))
+        return self._commonest[signature]
 
     def _split(self, signature: Signature) -> list[Signature]:
         if signature in self:

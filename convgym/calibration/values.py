@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from convgym.calibration.signatures import LoggedUser
 from convgym.engine.keys import WORDING, below, draw
@@ -32,7 +32,7 @@ class SlotValues:
             self._alike[_shape(value)].append(value)
 
     def varied(self, value: str, key: int, place: int) -> str:
-        """One of them, or a new one in its place; `key` and `place` are the chance."""
+        """One of them, or what takes its place; `key` and `place` are the chance."""
         if self._count[value] > 1 or not any(map(str.isdecimal, value)):
             return value
         alike = self._alike[_shape(value)]
@@ -62,23 +62,31 @@ class Told:
         self.values = {slot: SlotValues(told) for slot, told in values.items()}
 
 
-class Wanted(dict[str, str]):
-    """The values of one conversation: with a slot not told yet come all those of one who told it.
+class Wanted(Mapping[str, str]):
+    """The values of one conversation, which `values` keeps; one not told yet is found when asked."""
 
-    So that nobody travels from Cambridge to Cambridge.
-    """
+    def __init__(self, told: Told, kind: str, key: int, values: dict[str, str]) -> None:
+        self._told, self._kind, self._key, self._values = told, kind, key, values
 
-    def __init__(self, told: Told, kind: str, key: int) -> None:
-        super().__init__()
-        self._told, self._kind, self._key = told, kind, key
+    def __getitem__(self, slot: str) -> str:
+        if slot not in self._values:
+            self._adopt(slot)
+        return self._values[slot]
 
-    def __missing__(self, slot: str) -> str:
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def _adopt(self, slot: str) -> None:
+        """Want what one who told this slot told, where nothing is wanted yet."""
         tellers = self._told.tellers.get((self._kind, slot)) or self._told.tellers["", slot]
         teller = tellers[below(draw(self._key, WORDING, len(self), 2), len(tellers))]
         for other, value in self._told.by_user[teller].items():
-            if other not in self:
-                self[other] = self._told.values[other].varied(value, self._key, len(self))
-        return self[slot]
+            if other not in self._values:
+                among = self._told.values[other]
+                self._values[other] = among.varied(value, self._key, len(self))
 
 
 def _shape(value: str) -> str:
