@@ -63,7 +63,7 @@ class Told:
 
 
 class Wanted(Mapping[str, str]):
-    """The values of one conversation, which `values` keeps; one not told yet is found when asked."""
+    """The values of a conversation, which `values` keeps; one not told yet is found when asked."""
 
     def __init__(self, told: Told, kind: str, key: int, values: dict[str, str]) -> None:
         self._told, self._kind, self._key, self._values = told, kind, key, values
