@@ -20,7 +20,6 @@ environments.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -40,7 +39,6 @@ from convgym.calibration.histories import (
     Row,
     rows_of,
 )
-from convgym.calibration.paraphrase import Values
 from convgym.calibration.phrase_bank import PhraseBank, Reading, filled
 from convgym.calibration.signatures import (
     ASKED,
@@ -60,6 +58,7 @@ from convgym.calibration.speaker import Drawn, Said, Speaker, Words
 from convgym.calibration.style_bins import style_bins
 from convgym.calibration.termination import Termination
 from convgym.calibration.transitions import Backoff
+from convgym.calibration.values import Told, Wanted
 from convgym.conversation import Conversation, Message
 from convgym.engine.keys import MASK, USER, children, draw, draw_batch, mix
 from convgym.errors import InvalidConfiguration
@@ -121,14 +120,7 @@ class LogSimulator:
                 for row, turn in zip(rows, turns, strict=True)
             ]
         )
-        values: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for user in self.log:
-            for turn in user.turns:
-                for slot, value in turn.values.items():
-                    values[user.kind, slot].append(value)
-                    if user.kind:
-                        values["", slot].append(value)
-        self._values = {key: Values(told) for key, told in values.items()}
+        self._told = Told(self.log)
         self.goals = Goals(self.log)
 
     @classmethod
@@ -252,7 +244,7 @@ class LogSimulator:
         row = speaker.progress.row(heard)
         row[ENDS], signature, chance = self._chosen(speaker, row, ends, uniforms, likeliest)
         row[ACTS] = signature[0]
-        wanted = _Wanted(self._values, speaker)
+        wanted = Wanted(self._told, speaker.progress.kind, speaker.key, speaker.wanted)
         pieces = words.take(self.bank.shelf(signature, self._phrase_after.of(row)))
         text = filled(pieces, wanted, heard.values)
         told = {p.slot: wanted[p.slot] for p in pieces if isinstance(p, Gap)}
@@ -291,9 +283,10 @@ class LogSimulator:
         reached = uniforms[_CHOOSES] * total - OFF_AGENDA
         if likeliest and open_turns:
             reached = sum(weights[: weights.index(max(weights))])
-        for (open_, _), weight in zip(open_turns, weights, strict=True):
+        for (open_, ready), weight in zip(open_turns, weights, strict=True):
             if 0 <= reached < weight:
                 goes, does = open_.ends, open_.turn.signature
+                likelihood = weight / ready
                 speaker.agenda.said(open_)
                 break
             reached -= weight
@@ -301,12 +294,13 @@ class LogSimulator:
             row[ENDS] = goes = uniforms[_LEAVES] < leaves
             row[ACTS] = self.acts.draw(self._acts_after.of(row), uniforms[_DOES])
             does = self.signatures.draw(self._slots_after.of(row), uniforms[_TELLS])
+            likelihood = self._likelihood(row, leaves, goes, does)
         same = sum(
             weight
             for (open_, _), weight in zip(open_turns, weights, strict=True)
             if (open_.ends, open_.turn.signature) == (goes, does)
         )
-        same += OFF_AGENDA * self._likelihood(row, leaves, goes, does)
+        same += OFF_AGENDA * likelihood
         return goes, does, 1.0 if likeliest else same / total
 
     def _leaves(self, row: Row, hurry: float = 0.0) -> float:
@@ -361,11 +355,11 @@ class LogSimulator:
     def _reworded(
         self, user: LoggedUser, style: int, key: int, reading: Reading
     ) -> Iterator[str]:
-        speaker = Speaker(key, Agenda(user), Progress(user.kind, style))
-        wanted = _Wanted(self._values, speaker)
+        values: dict[str, str] = {}
+        wanted = Wanted(self._told, user.kind, key, values)
         for turn, row in zip(user.turns, rows_of(user, style), strict=True):
             described = self._phrase_after.of(row)
-            wanted.update(turn.values)
+            values.update(turn.values)
             told = [(slot.rpartition("-")[2], value) for slot, value in turn.values.items()]
             words = [
                 filled(reading.take(self.bank.shelf(part, described)), wanted, told)
@@ -389,19 +383,6 @@ class LogSimulator:
             total += self.acts.log_prob(self._acts_after.of(row), turn.acts)
             total += self.signatures.log_prob(self._slots_after.of(row), turn.signature)
         return total
-
-
-class _Wanted(dict[str, str]):
-    """The values of a speaker: drawn from the log's when first told, and kept by the speaker."""
-
-    def __init__(self, values: Mapping[tuple[str, str], Values], speaker: Speaker) -> None:
-        super().__init__(speaker.wanted)
-        self._values, self._speaker = values, speaker
-
-    def __missing__(self, slot: str) -> str:
-        known = self._values.get((self._speaker.progress.kind, slot)) or self._values["", slot]
-        value = self[slot] = self._speaker.wanted[slot] = known.drawn(self._speaker.key, len(self))
-        return value
 
 
 def _chance(seed: int, n: int) -> Iterator[tuple[int, list[list[float]]]]:
