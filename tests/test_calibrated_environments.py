@@ -57,11 +57,11 @@ def messages(env, seed, steps=12):
 
 @pytest.mark.parametrize("environment_id", ENVIRONMENTS)
 def test_every_environment_takes_it(environment_id, path):
-    needed = NEEDED.get(environment_id, {})
-    env = gym.make(environment_id, user=path, **needed)
+    needed = NEEDED.get(environment_id, {}) | {"user": path}
+    env = gym.make(environment_id, **needed)
     first, _ = env.reset(seed=3)
     env.step(env.action_space.sample())
-    assert gym.make(environment_id, user=path, **needed).reset(seed=3)[0] == first
+    assert gym.make(environment_id, **needed).reset(seed=3)[0] == first
 
 
 @pytest.mark.parametrize("environment_id", DESKS)
