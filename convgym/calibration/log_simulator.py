@@ -60,14 +60,13 @@ from convgym.calibration.termination import Termination
 from convgym.calibration.transitions import Backoff
 from convgym.calibration.values import Told, Wanted
 from convgym.conversation import Conversation, Message
-from convgym.engine.keys import MASK, USER, children, draw, draw_batch, mix
+from convgym.engine.keys import MASK, USER, children, draw, mix
 from convgym.errors import InvalidConfiguration
 
 Labels = Literal["intents", "acts", "none"]
 LONGEST = 64
 """User turns of a generated conversation at most."""
-_AT_ONCE = 256
-CHOICES = _CHOOSES, _LEAVES, _DOES, _TELLS = range(4)
+_CHOOSES, _LEAVES, _DOES, _TELLS = range(4)
 """Numbers of a turn's draws; those of the whole conversation stand in a turn of their own."""
 
 
@@ -155,15 +154,15 @@ class LogSimulator:
                 "speaks; give a number from 0, and conversations with user turns, or None"
             )
         reading, cast, made = Reading(self.bank, seed), Cast(self.goals, seed), []
-        for number, (key, uniforms) in enumerate(_chance(seed, n)):
+        for number, key in enumerate(_keys(seed, n)):
             name = f"simulated-{seed}-{number}"
             if agent_turns:
                 recorded = agent_turns[number % len(agent_turns)]
                 kind, spoken = kind_of(recorded), agent_messages(recorded)
                 heard = [heard_in(messages) for messages in spoken[:-1]]
-                speaker = self.speaker(cast.whom_they_tell(kind, heard, uniforms[0][0]), key)
+                speaker = self.speaker(cast.whom_they_tell(kind, heard, _uniform(key, 0, 0)), key)
                 speaker.progress.kind = kind
-                said = self._answers(speaker, heard, uniforms, reading)
+                said = self._answers(speaker, heard, reading)
                 messages = [
                     message
                     for before, answer in zip(spoken, said, strict=False)
@@ -172,7 +171,7 @@ class LogSimulator:
             else:
                 speaker = self.speaker(cast.anyone(number), key)
                 kind = speaker.progress.kind
-                messages = list(self._answers(speaker, None, uniforms, reading))
+                messages = list(self._answers(speaker, None, reading))
             about = {"domain": kind} if kind else {}
             made.append(Conversation(name, tuple(messages), metadata=about))
         return made
@@ -187,10 +186,10 @@ class LogSimulator:
         """
         reading, made = Reading(self.bank, seed), []
         users = logged_users(conversations, acts_of)
-        for conversation, user, (key, uniforms) in zip(
-            conversations, users, _chance(seed, len(users)), strict=True
+        for conversation, user, key in zip(
+            conversations, users, _keys(seed, len(users)), strict=True
         ):
-            replies = self._reworded(user, self._bin(uniforms[0][0]), key, reading)
+            replies = self._reworded(user, self._bin(_uniform(key, 0, 0)), key, reading)
             messages = tuple(
                 replace(message, content=next(replies)) if speaks(message) else message
                 for message in conversation.messages
@@ -227,22 +226,19 @@ class LogSimulator:
         heard: Heard,
         ends: bool | None = None,
         *,
-        uniforms: Sequence[float] | None = None,
         words: Words | None = None,
         likeliest: bool = False,
     ) -> Said:
         """What somebody says to an agent; the speaker remembers it.
 
-        ends: whether it is the last turn, where that is known. uniforms, words: those of a run;
-            drawn by the speaker's key unless told. likeliest: does what is most probable of all
-            that is on its agenda.
+        ends: whether it is the last turn, where that is known. words: where they come from; drawn
+            by the speaker's key unless told. likeliest: does what is most probable of all that is
+            on its agenda.
         """
         place = speaker.progress.place
-        if uniforms is None:
-            uniforms = [draw(speaker.key, USER, place + 1, choice) / 2**32 for choice in CHOICES]
         words = words or Drawn(self.bank, speaker.key, place)
         row = speaker.progress.row(heard)
-        row[ENDS], signature, chance = self._chosen(speaker, row, ends, uniforms, likeliest)
+        row[ENDS], signature, chance = self._chosen(speaker, row, ends, likeliest)
         row[ACTS] = signature[0]
         wanted = Wanted(self._told, speaker.progress.kind, speaker.key, speaker.wanted)
         pieces = words.take(self.bank.shelf(signature, self._phrase_after.of(row)))
@@ -255,14 +251,13 @@ class LogSimulator:
         self,
         speaker: Speaker,
         heard: Sequence[Heard] | None,
-        uniforms: Sequence[Sequence[float]],
         words: Words,
     ) -> Iterator[Message]:
         """What a speaker says to what recorded agents say; None: to what its agenda heard."""
-        for place, turn in enumerate(uniforms[1:]):
+        for place in range(LONGEST):
             now = speaker.agenda.heard if heard is None else heard[place]
             ends = None if heard is None else place == len(heard) - 1
-            said = self.say(speaker, now, ends, uniforms=turn, words=words)
+            said = self.say(speaker, now, ends, words=words)
             yield self._message(said.text, said.signature, said.values)
             if said.ends:
                 return
@@ -272,15 +267,15 @@ class LogSimulator:
         speaker: Speaker,
         row: Row,
         ends: bool | None,
-        uniforms: Sequence[float],
         likeliest: bool,
     ) -> tuple[bool, Signature, float]:
         """Whether the user goes with this turn, what the turn does, and how likely both were."""
+        key, turn = speaker.key, speaker.progress.place + 1
         leaves = self._leaves(row, speaker.hurry) if ends is None else float(ends)
         open_turns = speaker.agenda.next(ends)
         weights = self._weights(open_turns, row, leaves)
         total = OFF_AGENDA + sum(weights)
-        reached = uniforms[_CHOOSES] * total - OFF_AGENDA
+        reached = _uniform(key, turn, _CHOOSES) * total - OFF_AGENDA
         if likeliest and open_turns:
             reached = sum(weights[: weights.index(max(weights))])
         for (open_, ready), weight in zip(open_turns, weights, strict=True):
@@ -291,9 +286,9 @@ class LogSimulator:
                 break
             reached -= weight
         else:
-            row[ENDS] = goes = uniforms[_LEAVES] < leaves
-            row[ACTS] = self.acts.draw(self._acts_after.of(row), uniforms[_DOES])
-            does = self.signatures.draw(self._slots_after.of(row), uniforms[_TELLS])
+            row[ENDS] = goes = _uniform(key, turn, _LEAVES) < leaves
+            row[ACTS] = self.acts.draw(self._acts_after.of(row), _uniform(key, turn, _DOES))
+            does = self.signatures.draw(self._slots_after.of(row), _uniform(key, turn, _TELLS))
             likelihood = self._likelihood(row, leaves, goes, does)
         same = sum(
             weight
@@ -385,11 +380,11 @@ class LogSimulator:
         return total
 
 
-def _chance(seed: int, n: int) -> Iterator[tuple[int, list[list[float]]]]:
-    """Of each conversation its key and its uniform numbers.  (1 + LONGEST, 4)"""
-    keys = children(mix(seed & MASK), n)
-    places, choices = (np.arange(size, dtype=np.uint64) for size in (LONGEST + 1, len(CHOICES)))
-    for start in range(0, n, _AT_ONCE):
-        some = keys[start : start + _AT_ONCE]
-        drawn = draw_batch(some[:, None, None], USER, places[:, None], choices) / 2.0**32
-        yield from zip(some.tolist(), drawn.tolist(), strict=True)
+def _keys(seed: int, n: int) -> list[int]:
+    """Of each conversation the key of all its chance."""
+    return [int(key) for key in children(mix(seed & MASK), n)]
+
+
+def _uniform(key: int, turn: int, choice: int) -> float:
+    """A number in [0, 1); turn 0 is the conversation's own."""
+    return draw(key, USER, turn, choice) / 2**32
