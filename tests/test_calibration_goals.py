@@ -49,7 +49,7 @@ def test_what_was_said_is_off_the_agenda_and_the_last_turn_waits_for_the_end(log
 
 
 def test_what_is_said_next_comes_as_often_as_the_formula_says(log):
-    """A fine grid of uniform numbers stands in for chance, the tables' own P for the weights."""
+    """Over many keys, the tables' own P for the weights."""
     simulator = LogSimulator.of(log)
     number = max(range(len(log)), key=lambda at: len(simulator.log[at].turns))
     user = simulator.log[number]
@@ -61,15 +61,14 @@ def test_what_is_said_next_comes_as_often_as_the_formula_says(log):
         found *= simulator.acts.probability(simulator._acts_after.of(row), turn.acts)
         found *= simulator.signatures.probability(simulator._slots_after.of(row), turn.signature)
         expected[turn.signature] += READY**place * found
-    grid = 4000
+    keys = 8000
     drawn = Counter()
-    for i in range(grid):
-        uniforms = [(i + 0.5) / grid, 0.999, 0.5, 0.5]
-        speaker = simulator.speaker(number, key=0)
-        drawn[simulator._chosen(speaker, row, None, uniforms, False)[1]] += 1
+    for key in range(keys):
+        speaker = simulator.speaker(number, key)
+        drawn[simulator._chosen(speaker, row, None, False)[1]] += 1
     total = OFF_AGENDA + sum(expected.values())
     for signature, weight in expected.items():
-        assert drawn[signature] / grid == pytest.approx(weight / total, abs=0.02)
+        assert drawn[signature] / keys == pytest.approx(weight / total, abs=0.02)
 
 
 def test_likeness_is_what_the_plain_loop_says(log):
