@@ -29,6 +29,7 @@ class PhraseBank:
     def __init__(self, turns: Sequence[tuple[Signature, Sequence[Hashable], Pieces]]) -> None:
         """Of each turn its signature, its descriptions from wide to narrow, and its pieces."""
         self.pieces = [pieces for _, _, pieces in turns]
+        self.enough: float = ENOUGH
         shelves: dict[tuple[Signature, int, Hashable], list[int]] = defaultdict(list)
         for number, (signature, descriptions, _) in enumerate(turns):
             for level, described in enumerate(((), *descriptions)):
@@ -50,10 +51,10 @@ class PhraseBank:
         return self._parts[signature]
 
     def shelf(self, signature: Signature, descriptions: Sequence[Hashable]) -> list[int]:
-        """Turns of this signature on the narrowest shelf that has `ENOUGH` of them."""
+        """Turns of this signature on the narrowest shelf that has `enough` of them."""
         for level in range(len(descriptions), 0, -1):
             found = self._shelves.get((signature, level, descriptions[level - 1]))
-            if found is not None and len(found) >= ENOUGH:
+            if found is not None and len(found) >= self.enough:
                 return found
         return self._shelves[signature, 0, ()]
 
