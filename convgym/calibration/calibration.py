@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
@@ -31,14 +31,14 @@ from convgym.calibration.divergences import compute_kl_divergence, histogram
 from convgym.calibration.log_simulator import LogSimulator
 from convgym.calibration.moments import moment_floor, moment_gap, moments
 from convgym.calibration.parameters import PARAMETERS, Posterior, fit_parameters
-from convgym.calibration.polish import Polish, agents_in, polish, simulated, turned
+from convgym.calibration.polish import Polish, Progress, agents_in, polish, simulated, turned
 from convgym.calibration.signatures import Gap, Heard, LoggedTurn, LoggedUser, is_labelled, speaks
 from convgym.calibration.text_acts import TextActs
 from convgym.calibration.turns import UserTurns
 from convgym.conversation import Conversation
 from convgym.data.splits import split_indices
 from convgym.errors import InvalidConfiguration
-from convgym.language.archive import read_archive, write_archive
+from convgym.language.archive import Arrays, read_archive, write_archive
 from convgym.language.encoders import Encoder, encoder_of
 from convgym.randomization.randomizer import DomainRandomizer
 
@@ -131,7 +131,18 @@ class Calibration:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Calibration:
         """Read what `save` wrote; raises InvalidConfiguration for anything else."""
-        about, arrays = read_archive(path, FORMAT)
+        try:
+            return cls._of(*read_archive(path, FORMAT))
+        except (KeyError, TypeError, ValueError) as error:
+            told = str(error)
+            if not isinstance(error, InvalidConfiguration):
+                told = f"{path} holds no {FORMAT!r}: {error!r}"
+            raise InvalidConfiguration(
+                f"{told}; give a file that Calibration.save or `convgym calibrate` has written"
+            ) from error
+
+    @classmethod
+    def _of(cls, about: Mapping[str, Any], arrays: Arrays) -> Calibration:
         log = [_unpacked(user) for user in json.loads(arrays["log"].tobytes())]
         polished = None if about["polish"] is None else Polish(**about["polish"])
         return cls(
@@ -153,6 +164,8 @@ def calibrate(
     encoder: str | os.PathLike[str] | Encoder = "hash",
     seed: int = 0,
     budget_s: float = 60,
+    *,
+    progress: Progress | None = None,
 ) -> Calibration:
     """Fit a user to recorded conversations.
 
@@ -162,11 +175,13 @@ def calibrate(
     encoder: for `text`, what is like what (`encoder_of`).
     budget_s: nominal seconds for the polish, the same number of trials on every machine; 0 leaves
         the user as counted. It takes 80 fitted conversations.
+    progress: told after each generation of the polish how many settings were tried, of how many.
 
     Raises InvalidConfiguration for another method, share or budget, `counts` without labels, or
     fewer than 20 conversations with user turns on either side; MissingExtra without scipy, or
     without cma where there is a polish.
     """
+    real = list(real)
     spoken = [c for c in real if any(map(speaks, c.messages))]
     if method not in get_args(Method):
         raise InvalidConfiguration(f"method={method!r}; it takes 'auto', 'counts' or 'text'")
@@ -174,6 +189,11 @@ def calibrate(
         raise InvalidConfiguration(f"holdout={holdout!r}; it takes a share above 0 and below 1")
     if not 0 <= budget_s < math.inf:
         raise InvalidConfiguration(f"budget_s={budget_s!r}; it takes seconds, from 0")
+    if not spoken:
+        raise InvalidConfiguration(
+            f"{len(real)} conversations came in which no user says anything; a user is fitted to "
+            "turns of the role 'user' that have words"
+        )
     labelled = is_labelled(spoken)
     if method == "counts" and not labelled:
         raise InvalidConfiguration(
@@ -181,7 +201,7 @@ def calibrate(
             "or label them with acts or intents"
         )
     counted = labelled and method != "text"
-    parts = split_indices(spoken, (1 - holdout, holdout), seed) if spoken else [[], []]
+    parts = split_indices(spoken, (1 - holdout, holdout), seed)
     fitted, held_out = ([spoken[index] for index in part] for part in parts)
     if min(len(fitted), len(held_out)) < LEAST:
         raise InvalidConfiguration(
@@ -193,7 +213,7 @@ def calibrate(
         texts = [m.content for c in fitted for m in c.messages if speaks(m)]
         acts_of = TextActs(texts, encoder_of(encoder), seed)
     simulator = LogSimulator.of(fitted, acts_of)
-    polished = polish(simulator, fitted, seed, budget_s)
+    polished = polish(simulator, fitted, seed, budget_s, progress)
     user = _user(simulator, polished)
     return Calibration(
         method="counts" if counted else "text",

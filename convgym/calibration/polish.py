@@ -25,7 +25,7 @@ arXiv:1604.00772), of the package `cma`. No clock is asked: see `PACE`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +39,8 @@ from convgym.conversation import Conversation
 from convgym.data.splits import split_indices
 from convgym.errors import MissingExtra
 
+Progress = Callable[[int, int], None]
+"""Told how many settings were tried, of how many at most."""
 UNITS = {
     "acts": 1.0, "acts_by_length": 1.0, "slots": 1.0, "shelves": 1.0, "leaving": 0.3,
     "leaving_sharpness": 0.3,
@@ -57,7 +59,11 @@ FEWEST = 80
 PACE = 10_000
 """User turns that are simulated and compared for each second of the budget, on any machine."""
 MOST = 400
-"""Evaluations after which nothing more is found."""
+"""Settings after which nothing more is found."""
+GENERATION = 9
+"""Settings of a generation."""
+SPREAD = 0.7
+"""Units that the first settings spread."""
 TIMES = 3
 """So many simulated conversations for each real one decide whether knobs are taken."""
 
@@ -94,7 +100,11 @@ def turned(simulator: LogSimulator, knobs: Mapping[str, float]) -> LogSimulator:
 
 
 def polish(
-    simulator: LogSimulator, fitted: Sequence[Conversation], seed: int, budget_s: float
+    simulator: LogSimulator,
+    fitted: Sequence[Conversation],
+    seed: int,
+    budget_s: float,
+    progress: Progress | None = None,
 ) -> Polish | None:
     """Search for knobs; None where the log is too short, or the budget too small, to try any.
 
@@ -107,6 +117,10 @@ def polish(
         return None
     *folds, apart = _inner_parts(fitted, seed)
     log = simulator.log
+    turns = sum(len(log[index].turns) for fold in folds for index in fold)
+    generations = int(min(MOST, budget_s * PACE / turns)) // GENERATION
+    if not generations:
+        return None
 
     def without(*left_out: Sequence[int]) -> LogSimulator:
         gone = {index for part in left_out for index in part}
@@ -114,7 +128,6 @@ def polish(
 
     pairs = [(without(fold, apart), [fitted[index] for index in fold]) for fold in folds]
     real = moments([c for _, said in pairs for c in said])
-    turns = sum(len(log[index].turns) for fold in folds for index in fold)
     closed = agents_in(fitted) is not None
     names = [name for name in UNITS if not (closed and name in WHERE_IT_ENDS)]
 
@@ -126,10 +139,7 @@ def polish(
         sim = [moments(simulated(turned(user, knobs), said, seed)) for user, said in pairs]
         return moment_gap(real, np.concatenate(sim)) + RIDGE * float(np.square(units).sum())
 
-    evaluations = min(MOST, int(budget_s * PACE / turns))
-    best, evaluations = _searched(loss, len(names), evaluations, seed)
-    if not evaluations:
-        return None
+    best, evaluations = _searched(loss, len(names), generations, seed, progress)
     judges = [fitted[index] for index in apart]
     judged, counted = moments(judges), without(apart)
     before, after = (
@@ -170,24 +180,33 @@ def _scaled(table: Backoff[Any], factor: float, by_length: float) -> Backoff[Any
     return made
 
 
-def _searched(loss: Any, size: int, evaluations: int, seed: int) -> tuple[Floats, int]:
-    """The mean of the best generations, and how many settings were evaluated, whole generations."""
+def _searched(
+    loss: Callable[[Floats], float],
+    size: int,
+    generations: int,
+    seed: int,
+    progress: Progress | None,
+) -> tuple[Floats, int]:
+    """Where the search ended, and how many settings it tried."""
     try:
         from cma import CMAEvolutionStrategy
     except ImportError as error:
         raise MissingExtra("cma", "calibration") from error
     chance = np.random.default_rng(seed)
     options = {
-        # Its own generator, and so never the global one, which `seed` would set.
+        # Its own generator, and so never the global one, which a seed would set.
         "randn": lambda *shape: chance.standard_normal(shape),
         "seed": np.nan,
+        "popsize": GENERATION,
         "bounds": [-REACH, REACH],
         "verbose": -9,
         "verb_log": 0,
     }
-    search, done = CMAEvolutionStrategy(np.zeros(size), 0.7, options), 0
-    while done + search.popsize <= evaluations and not search.stop():
+    search, done = CMAEvolutionStrategy(np.zeros(size), SPREAD, options), 0
+    while done < generations * GENERATION and not search.stop():
         settings = search.ask()
         search.tell(settings, [loss(units) for units in settings])
-        done += len(settings)
+        done += GENERATION
+        if progress is not None:
+            progress(done, generations * GENERATION)
     return np.asarray(search.result.xfavorite), done
