@@ -20,6 +20,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
@@ -145,7 +146,7 @@ class ConversationSimulator:
         self.config = config or SimulatorConfig()
         self.env = self.config.make()
         self._next = self.config.seed
-        self._folder: TemporaryDirectory[str] | None = None
+        self._kept = ExitStack()
 
     def calibrate(
         self,
@@ -160,22 +161,21 @@ class ConversationSimulator:
         configuration's `seed` and `calibration_epochs`.
 
         Raises what that raises, and InvalidConfiguration where the environment takes no fitted
-        user; then all stays as it was.
+        user; then the simulator stays as it was.
         """
         from convgym.calibration.calibration import calibrate
 
         settings = {"seed": self.config.seed, "budget_s": self.config.calibration_epochs} | given
         found = calibrate(conversations, **settings)
-        folder = None
-        if path is None:
-            folder = TemporaryDirectory(prefix="convgym-")
-            path = os.path.join(folder.name, "user.npz")
-        saved = os.fspath(path)
-        found.save(saved)
-        config = replace(self.config, user=saved)
-        env = config.make()
-        self.close()
-        self.config, self.env, self._folder = config, env, folder
+        with ExitStack() as undone:
+            if path is None:
+                folder = undone.enter_context(TemporaryDirectory(prefix="convgym-"))
+                path = os.path.join(folder, "user.npz")
+            found.save(path)
+            config = replace(self.config, user=os.fspath(path))
+            env = config.make()
+            self.close()
+            self.config, self.env, self._kept = config, env, undone.pop_all()
         return found
 
     def generate_conversation(
@@ -216,8 +216,7 @@ class ConversationSimulator:
     def close(self) -> None:
         """Close the environment, and forget a fitted user that was saved nowhere else."""
         self.env.close()
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._kept.close()
 
 
 def scenario_options(scenario: Scenario | Mapping[str, Any] | str | None) -> dict[str, Any]:

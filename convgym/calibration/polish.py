@@ -37,6 +37,7 @@ from convgym.calibration.moments import Floats, moment_gap, moments
 from convgym.calibration.transitions import Backoff
 from convgym.conversation import Conversation
 from convgym.data.splits import split_indices
+from convgym.engine.keys import MASK, child
 from convgym.errors import MissingExtra
 
 Progress = Callable[[int, int], None]
@@ -56,6 +57,8 @@ AT_MOST = 200
 """Conversations of a fold."""
 FEWEST = 80
 """Fitted conversations below which inner parts are too small to tell better from worse."""
+WORTH = 0.95
+"""Knobs are taken that leave less than this share of the gap."""
 PACE = 10_000
 """User turns that are simulated and compared for each second of the budget, on any machine."""
 MOST = 400
@@ -64,7 +67,7 @@ GENERATION = 9
 """Settings of a generation."""
 SPREAD = 0.7
 """Units that the first settings spread."""
-TIMES = 3
+TIMES = 8
 """So many simulated conversations for each real one decide whether knobs are taken."""
 
 
@@ -83,8 +86,8 @@ class Polish:
 
     @property
     def taken(self) -> bool:
-        """Whether it helped where it was judged."""
-        return self.gap_after < self.gap_before
+        """Whether it saved enough of the gap where it was judged."""
+        return self.gap_after < WORTH * self.gap_before
 
 
 def turned(simulator: LogSimulator, knobs: Mapping[str, float]) -> LogSimulator:
@@ -134,19 +137,19 @@ def polish(
     def named(units: Floats) -> dict[str, float]:
         return {k: UNITS[k] * float(u) for k, u in zip(names, units, strict=True)}
 
-    def loss(units: Floats) -> float:
-        knobs = named(units)
-        sim = [moments(simulated(turned(user, knobs), said, seed)) for user, said in pairs]
+    def loss(units: Floats, generation: int) -> float:
+        knobs, key = named(units), child(seed & MASK, generation)
+        sim = [moments(simulated(turned(user, knobs), said, key)) for user, said in pairs]
         return moment_gap(real, np.concatenate(sim)) + RIDGE * float(np.square(units).sum())
 
-    best, evaluations = _searched(loss, len(names), generations, seed, progress)
+    best = _searched(loss, len(names), generations, seed, progress)
     judges = [fitted[index] for index in apart]
     judged, counted = moments(judges), without(apart)
     before, after = (
         moment_gap(judged, moments(simulated(turned(counted, knobs), judges, seed, TIMES)))
         for knobs in ({}, named(best))
     )
-    return Polish(named(best), before, after, evaluations)
+    return Polish(named(best), before, after, generations * GENERATION)
 
 
 def simulated(
@@ -181,13 +184,17 @@ def _scaled(table: Backoff[Any], factor: float, by_length: float) -> Backoff[Any
 
 
 def _searched(
-    loss: Callable[[Floats], float],
+    loss: Callable[[Floats, int], float],
     size: int,
     generations: int,
     seed: int,
     progress: Progress | None,
-) -> tuple[Floats, int]:
-    """Where the search ended, and how many settings it tried."""
+) -> Floats:
+    """The mean of the last settings.
+
+    loss: of a setting in a generation; every generation has chance of its own, so that no setting
+        wins by what it happened to draw, and those of one generation share it.
+    """
     try:
         from cma import CMAEvolutionStrategy
     except ImportError as error:
@@ -202,11 +209,10 @@ def _searched(
         "verbose": -9,
         "verb_log": 0,
     }
-    search, done = CMAEvolutionStrategy(np.zeros(size), SPREAD, options), 0
-    while done < generations * GENERATION and not search.stop():
+    search = CMAEvolutionStrategy(np.zeros(size), SPREAD, options)
+    for generation in range(generations):
         settings = search.ask()
-        search.tell(settings, [loss(units) for units in settings])
-        done += GENERATION
+        search.tell(settings, [loss(units, generation) for units in settings])
         if progress is not None:
-            progress(done, generations * GENERATION)
-    return np.asarray(search.result.xfavorite), done
+            progress((generation + 1) * GENERATION, generations * GENERATION)
+    return np.asarray(search.result.xfavorite)
