@@ -1,5 +1,6 @@
 """The command `convgym calibrate`: what it says, what it writes, what it refuses."""
 
+import gzip
 import json
 
 import pytest
@@ -18,9 +19,9 @@ LOG = twin_log(drawn_truth(5), 150, 5)
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory):
     """A packed log of 150 conversations, one without a user, and two lines that are none."""
-    path = tmp_path_factory.mktemp("logs") / "logs.jsonl"
+    path = tmp_path_factory.mktemp("logs") / "logs.jsonl.gz"
     write_log(path, [*LOG, talk("nobody", "a:Hello?")])
-    with path.open("ab") as file:
+    with gzip.open(path, "ab") as file:
         file.write(b'{"conversation_id": "broken"\n[1, 2]\n')
     return path
 
@@ -65,6 +66,7 @@ def test_json_holds_all_of_it_and_nothing_else(logs, tmp_path):
     assert {"rows", "checks", "responses", "verdict"} <= set(told["report"])
 
 
+@pytest.mark.slow
 def test_the_gap_report_comes_as_page_and_as_markdown(logs, tmp_path):
     pytest.importorskip("matplotlib")
     page, text = tmp_path / "report.html", tmp_path / "report.md"

@@ -1,6 +1,8 @@
 """The polish: what its knobs turn, that it is judged apart, and that the clock decides nothing."""
 
 import math
+import sys
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +19,7 @@ from convgym.calibration.moments import moment_gap, moments
 from convgym.calibration.polish import UNITS, WHERE_IT_ENDS, Polish, polish, simulated, turned
 from convgym.conversation import Conversation
 from convgym.data.logs import read_log
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, MissingExtra
 from convgym.language.archive import read_archive, write_archive
 
 LOG = twin_log(drawn_truth(4), 120, 4)
@@ -31,7 +33,7 @@ def simulator():
 
 @pytest.fixture(scope="module")
 def calibration():
-    return calibrate(LOG, budget_s=2, seed=3)
+    return calibrate(LOG, budget_s=1, seed=3)
 
 
 # -- knobs -----------------------------------------------------------------------------------------
@@ -97,12 +99,12 @@ def test_the_search_finds_the_bottom_of_a_bowl():
 
 def test_the_same_seed_gives_the_same_bytes_and_no_global_dice_are_thrown(calibration, tmp_path):
     state = np.random.get_state()[1].tolist()
-    again = calibrate(LOG, budget_s=2, seed=3)
+    again = calibrate(LOG, budget_s=1, seed=3)
     assert np.random.get_state()[1].tolist() == state
     for name, found in (("one", calibration), ("other", again)):
         found.save(tmp_path / name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
-    assert calibrate(LOG, budget_s=2, seed=4).polish != calibration.polish
+    assert calibrate(LOG, budget_s=1, seed=4).polish != calibration.polish
 
 
 def test_a_budget_is_a_number_of_settings_that_hangs_on_the_log_alone():
@@ -121,6 +123,13 @@ def test_too_short_a_log_or_budget_tries_nothing():
     assert polish(LogSimulator.of(LOG), LOG, 0, 0.01) is None
 
 
+def test_without_cma_the_counts_alone_can_be_had(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cma", None)
+    with pytest.raises(MissingExtra, match="'cma'.*calibration"):
+        calibrate(LOG, budget_s=1)
+    assert calibrate(LOG, budget_s=0).polished == {}
+
+
 def test_what_is_held_out_is_not_seen(calibration):
     other = [
         replace(c, messages=tuple(replace(m, content=m.content + " indeed") for m in c.messages))
@@ -128,7 +137,7 @@ def test_what_is_held_out_is_not_seen(calibration):
         else c
         for c in LOG
     ]
-    found = calibrate(other, budget_s=2, seed=3)
+    found = calibrate(other, budget_s=1, seed=3)
     assert found.held_out == calibration.held_out
     assert found.polish == calibration.polish
 
@@ -150,7 +159,7 @@ def test_it_is_judged_where_neither_counts_nor_search_have_looked():
 KNOBS = {"acts": -1.0, "slots": 0.5, "shelves": -0.5}
 
 
-@pytest.mark.parametrize(("after", "taken"), [(1.8, True), (1.95, False), (3.0, False)])
+@pytest.mark.parametrize(("after", "taken"), [(1.9, True), (2.0, False), (3.0, False)])
 def test_knobs_are_taken_where_they_helped_and_survive_a_file(calibration, after, taken, tmp_path):
     found = replace(calibration, polish=Polish(KNOBS, 2.0, after, 9))
     found.save(tmp_path / "user.npz")
@@ -185,10 +194,8 @@ def test_a_damaged_byte_is_refused_or_is_none_that_matters(saved, data):
     damaged = bytearray(raw)
     damaged[at] ^= 1 << data.draw(st.integers(0, 7))
     path.write_bytes(damaged)
-    try:
+    with suppress(InvalidConfiguration):
         assert Calibration.load(path).posterior == found.posterior
-    except InvalidConfiguration:
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -204,16 +211,15 @@ def saved(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["multidogo", "multiwoz"])
-def test_on_real_logs_it_helps_with_conversations_nobody_has_seen(name):
+def test_on_real_logs_the_knobs_help_with_conversations_that_nobody_has_seen(name):
     talks = list(read_log(corpus(name)))
-    talks = [talks[i] for i in np.random.default_rng(0).permutation(len(talks))[:1000]]
-    found = calibrate(talks)
-    counted = LogSimulator(found.simulator().log, found.simulator().labels)
-    held_out = [c for c in talks if c.conversation_id in found.held_out]
-    real = moments(held_out)
+    talks = [talks[i] for i in np.random.default_rng(0).permutation(len(talks))]
+    logs, rest = talks[:1000], talks[1000:2000]
+    found = calibrate(logs)
+    unseen = [c for c in logs if c.conversation_id in found.held_out] + rest
+    counted, real = LogSimulator(found.simulator().log, found.simulator().labels), moments(unseen)
     gaps = [
-        moment_gap(real, moments(simulated(user, held_out, 5, 3)))
-        for user in (counted, found.simulator())
+        moment_gap(real, moments(simulated(turned(counted, knobs), unseen, 5)))
+        for knobs in ({}, found.polish.knobs)
     ]
-    assert found.polish.taken
-    assert gaps[1] < gaps[0]
+    assert gaps[1] < 0.9 * gaps[0]

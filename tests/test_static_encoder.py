@@ -255,7 +255,9 @@ def test_an_encoder_is_found_by_its_name():
     assert encoder_of(TABLE) is TABLE
 
 
-@pytest.mark.parametrize("given", ["hashe", "hash:", "hashed:", "hashed:x", "nowhere/table.npz", 3, None])
+@pytest.mark.parametrize(
+    "given", ["hashe", "hash:", "hashed:", "hashed:x", "nowhere/table.npz", 3, None]
+)
 def test_a_name_of_no_encoder_says_what_there_is(given):
     with pytest.raises(InvalidConfiguration, match="it takes 'hashed'"):
         encoder_of(given)

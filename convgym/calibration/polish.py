@@ -18,7 +18,7 @@ Counts choose these by the likelihood of one choice after what really came befor
 for a whole conversation live with what they have said themselves, and there another choice does
 better. What a newcomer would get wrong: a polished user gives held-out turns a smaller likelihood
 than the counted one, and repeats longer stretches of the log. Gaps are those of
-`convgym.calibration.moments`; simulations draw common random numbers. CMA-ES: Hansen (2016,
+`convgym.calibration.moments`; what is compared draws common random numbers. CMA-ES: Hansen (2016,
 arXiv:1604.00772), of the package `cma`. No clock is asked: see `PACE`.
 """
 
@@ -46,7 +46,7 @@ UNITS = {
     "acts": 1.0, "acts_by_length": 1.0, "slots": 1.0, "shelves": 1.0, "leaving": 0.3,
     "leaving_sharpness": 0.3,
 }  # fmt: skip
-"""The knobs, and by how much each is turned at first."""
+"""The knobs, each with its unit in the search."""
 WHERE_IT_ENDS = ("leaving", "leaving_sharpness")
 REACH = 3.0
 """Units that a knob turns at most, either way."""
@@ -57,12 +57,10 @@ AT_MOST = 200
 """Conversations of a fold."""
 FEWEST = 80
 """Fitted conversations below which inner parts are too small to tell better from worse."""
-WORTH = 0.95
-"""Knobs are taken that leave less than this share of the gap."""
 PACE = 10_000
 """User turns that are simulated and compared for each second of the budget, on any machine."""
 MOST = 400
-"""Settings after which nothing more is found."""
+"""Settings tried at most, whatever the budget."""
 GENERATION = 9
 """Settings of a generation."""
 SPREAD = 0.7
@@ -86,8 +84,8 @@ class Polish:
 
     @property
     def taken(self) -> bool:
-        """Whether it saved enough of the gap where it was judged."""
-        return self.gap_after < WORTH * self.gap_before
+        """Whether it helped where it was judged."""
+        return self.gap_after < self.gap_before
 
 
 def turned(simulator: LogSimulator, knobs: Mapping[str, float]) -> LogSimulator:
@@ -120,6 +118,7 @@ def polish(
         return None
     *folds, apart = _inner_parts(fitted, seed)
     log = simulator.log
+    assert len(log) == len(fitted), "conversations and counted users go side by side"
     turns = sum(len(log[index].turns) for fold in folds for index in fold)
     generations = int(min(MOST, budget_s * PACE / turns)) // GENERATION
     if not generations:
