@@ -18,8 +18,9 @@ Counts choose these by the likelihood of one choice after what really came befor
 for a whole conversation live with what they have said themselves, and there another choice does
 better. What a newcomer would get wrong: a polished user gives held-out turns a smaller likelihood
 than the counted one, and repeats longer stretches of the log. Gaps are those of
-`convgym.calibration.moments`; what is compared draws common random numbers. CMA-ES: Hansen (2016,
-arXiv:1604.00772), of the package `cma`. No clock is asked: see `PACE`.
+`convgym.calibration.moments`, with the shares of conversations by number of turns, in bins between
+the log's deciles, as further statistics; what is compared draws common random numbers. CMA-ES:
+Hansen (2016, arXiv:1604.00772), of the package `cma`. No clock is asked: see `PACE`.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ GENERATION = 9
 """Settings of a generation."""
 SPREAD = 0.7
 """Units that the first settings spread."""
+_DECILES = np.arange(0.1, 1.0, 0.1)
 TIMES = 8
 """So many simulated conversations for each real one decide whether knobs are taken."""
 
@@ -76,7 +78,8 @@ class Polish:
     knobs: dict[str, float]
     """See the module."""
     gap_before: float
-    """On the inner part that neither counts nor search have seen, with the knobs at 0."""
+    """On the inner part that neither counts nor search have seen, with the knobs at 0; see the
+    module for what it is of."""
     gap_after: float
     """There, as they were turned."""
     evaluations: int
@@ -128,8 +131,10 @@ def polish(
         gone = {index for part in left_out for index in part}
         return LogSimulator([u for i, u in enumerate(log) if i not in gone], simulator.labels)
 
+    edges = np.unique(np.quantile([len(user.turns) for user in log], _DECILES))
+
     pairs = [(without(fold, apart), [fitted[index] for index in fold]) for fold in folds]
-    real = moments([c for _, said in pairs for c in said])
+    real = _statistics([c for _, said in pairs for c in said], edges)
     closed = agents_in(fitted) is not None
     names = [name for name in UNITS if not (closed and name in WHERE_IT_ENDS)]
 
@@ -138,15 +143,15 @@ def polish(
 
     def loss(units: Floats, generation: int) -> float:
         knobs, key = named(units), child(seed & MASK, generation)
-        sim = [moments(simulated(turned(user, knobs), said, key)) for user, said in pairs]
-        return moment_gap(real, np.concatenate(sim)) + RIDGE * float(np.square(units).sum())
+        sim = [c for user, said in pairs for c in simulated(turned(user, knobs), said, key)]
+        return moment_gap(real, _statistics(sim, edges)) + RIDGE * float(np.square(units).sum())
 
     best = _searched(loss, len(names), generations, seed, progress)
-    judges = [fitted[index] for index in apart]
-    judged, counted = moments(judges), without(apart)
+    judges, counted = [fitted[index] for index in apart], without(apart)
+    judged = _statistics(judges, edges)
     before, after = (
-        moment_gap(judged, moments(simulated(turned(counted, knobs), judges, seed, TIMES)))
-        for knobs in ({}, named(best))
+        moment_gap(judged, _statistics(simulated(user, judges, seed, TIMES), edges))
+        for user in (counted, turned(counted, named(best)))
     )
     return Polish(named(best), before, after, generations * GENERATION)
 
@@ -161,6 +166,13 @@ def simulated(
 def agents_in(real: Sequence[Conversation]) -> Sequence[Conversation] | None:
     """The conversations where an agent speaks in any of them, else None."""
     return real if any(any(c.said_by("assistant")) for c in real) else None
+
+
+def _statistics(conversations: Sequence[Conversation], edges: Floats) -> Floats:
+    """Moments, and in which bin between the edges a conversation's number of turns lies."""
+    found = moments(conversations)
+    bins = np.searchsorted(edges, found[:, :1])
+    return np.column_stack([found, bins == np.arange(len(edges) + 1)])
 
 
 def _inner_parts(fitted: Sequence[Conversation], seed: int) -> list[list[int]]:
