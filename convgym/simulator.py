@@ -78,8 +78,8 @@ class SimulatorConfig:
     """How many of the fitting wordings are used."""
     randomizer: Any = None
     """Who calls and how hard it gets, drawn per conversation; a DomainRandomizer or a mapping."""
-    realism: float = 0.0
-    """0 templates, 0.5 retrieved turns, above it a writer."""
+    realism: float | None = None
+    """0 templates, 0.5 retrieved turns, above it a writer; None: 0, or 0.5 with a fitted user."""
     writer: Any = None
     """A callable that words the customer's turns, for realism above 0.5."""
     user: Any = None

@@ -3,14 +3,18 @@
     python scripts/calibration_gap.py DATA/multidogo --logs 1000
     python scripts/calibration_gap.py DATA/multiwoz --logs 999
 
-rows   real half    other real conversations of the held-out part: the floor of every test
-       calibrated   counted from the logs; where agents speak, it answers their recorded turns
-       reworded     the held-out acts in other words: gold acts, teacher-forced
-       shuffled     real turns in no order
-       template     the calibrated acts, one phrase for each signature
-       scripted     one script for everybody
+users   calibrated   counted from the logs; where agents speak, it answers their recorded turns
+        open loop    the same where nobody hears an agent; only where agents speak
+        reworded     the held-out acts in other words: gold acts, teacher-forced
+        template     the calibrated acts, one phrase for each signature
+        scripted     one script for everybody
+        shuffled     real turns in no order
 
-`*_new` is a test once more without the user turns that stand verbatim in the logs.
+Each number stands beside its ratio: by the 95th percentile of the noise floor, of an AUC what both
+have above ½. Floors are those of random halves of the held-out part, carried on to as many
+conversations as are compared. `_new` is a test once more without the user turns of both sides that
+stand in the logs word for word; `verbatim_share` is the share of those turns. – is a test for which
+too few turns are left.
 """
 
 from __future__ import annotations
@@ -22,42 +26,47 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from convgym.calibration.baselines import scripted, shuffled, template
+from convgym.calibration.floors import noise_floors
+from convgym.calibration.gap import TURN_LEVELS
 from convgym.calibration.log_simulator import LogSimulator
 from convgym.calibration.signatures import speaks
 from convgym.calibration.tallies import Tallies
 from convgym.calibration.turns import UserTurns, plain
-from convgym.calibration.two_sample import LEVELS, classifier_two_sample_test
+from convgym.calibration.two_sample import (
+    LEVELS,
+    classifier_two_sample_test,
+    examples_of,
+    held_out_scores,
+)
 from convgym.conversation import Conversation
 from convgym.data.logs import read_log
 from convgym.language.encoders import HashedEncoder
 
-Talks = list[Conversation]
-COUNTED = ("length_js", "turn_js", "act_js", "act_bigram_js", "word_js", "mmd")
+Talks = Sequence[Conversation]
+Measures = dict[str, float]
+SPLITS, TEST_SPLITS = 50, 10
+"""Halvings behind a floor, and behind that of a classifier."""
 
 
-def counted(real: Sequence[Conversation], sim: Sequence[Conversation]) -> dict[str, float]:
-    """The measures that need no classifier."""
+def measured(real: Talks, sim: Talks, training: set[str]) -> Measures:
+    """Every row of the table."""
     turns = UserTurns.of([*real, *sim])
     tallies = Tallies(turns, HashedEncoder().encode(turns.texts))
-    side = np.arange(len(real) + len(sim)) < len(real)
-    found = tallies.measure(side.astype(float), (~side).astype(float))
-    return {name: found[name] for name in COUNTED if name in found}
-
-
-def classified(real: Talks, sim: Talks, training: set[str]) -> dict[str, float]:
-    """AUC of each classifier, and once more without verbatim turns where turns are examples."""
-    found = {}
+    is_real = np.arange(len(real) + len(sim)) < len(real)
+    found = tallies.measure(is_real.astype(float), (~is_real).astype(float))
+    found["verbatim_share"] = verbatim_share(sim, training)
+    new = [[without(c, training) for c in side] for side in (real, sim)]
     for level in LEVELS:
-        result = classifier_two_sample_test(real, sim, level)
-        if result is not None:
-            found[f"c2st_{level}"] = result.auc
-        if level != "conversation":
-            new = [[without(c, training) for c in side] for side in (real, sim)]
-            result = classifier_two_sample_test(new[0], new[1], level)
+        compared = {f"c2st_{level}": (real, sim)}
+        if level in TURN_LEVELS:
+            compared[f"c2st_{level}_new"] = new[0], new[1]
+        for name, sides in compared.items():
+            result = classifier_two_sample_test(*sides, level)
             if result is not None:
-                found[f"c2st_{level}_new"] = result.auc
+                found[name] = result.auc
     return found
 
 
@@ -69,23 +78,52 @@ def without(conversation: Conversation, training: set[str]) -> Conversation:
     return replace(conversation, messages=kept)
 
 
-def verbatim_share(sim: Talks, training: set[str]) -> float:
+def verbatim_share(talks: Talks, training: set[str]) -> float:
     """Share of user turns that stand in the logs."""
-    said = [plain(m.content) for c in sim for m in c.messages if speaks(m)]
+    said = [plain(m.content) for c in talks for m in c.messages if speaks(m)]
     return float(np.mean([text in training for text in said]))
 
 
-def floors(real: Talks, n: int, splits: int) -> dict[str, float]:
-    """95th percentile of each counted measure between random halves of n real conversations."""
+def floors(real: Talks, n: int) -> Measures:
+    """95th percentile of each measure between random halves, at n conversations a side."""
     turns = UserTurns.of(real)
-    tallies = Tallies(turns, HashedEncoder().encode(turns.texts))
-    chance, found = np.random.default_rng(0), []
-    for _ in range(splits):
-        order = chance.permutation(len(real))
-        sides = [np.isin(np.arange(len(real)), order[part]) for part in (slice(n), slice(n, 2 * n))]
-        found.append(tallies.measure(*(side.astype(float) for side in sides)))
-    names = [name for name in COUNTED if name in found[0]]
-    return {name: float(np.quantile([f[name] for f in found], 0.95)) for name in names}
+    encoder = HashedEncoder()
+    vectors = encoder.encode(turns.texts)
+    tallies = Tallies(turns, vectors)
+    examples = {level: examples_of(level, turns, vectors, encoder) for level in LEVELS}
+    everybody = np.arange(len(real))
+
+    def counted(one: NDArray[np.int64], other: NDArray[np.int64]) -> Measures:
+        return tallies.measure(*(np.bincount(side, minlength=len(real)) for side in (one, other)))
+
+    def classified(one: NDArray[np.int64], other: NDArray[np.int64]) -> Measures:
+        side = np.full(len(real), -1)
+        side[one], side[other] = 0, 1
+        found = {level: held_out_scores(of, side, 0) for level, of in examples.items()}
+        return {
+            f"c2st_{level}": abs(scores.auc(np.ones(len(real))) - 0.5)
+            for level, scores in found.items()
+            if scores is not None
+        }
+
+    found = noise_floors(counted, everybody, n, SPLITS)
+    found |= noise_floors(classified, everybody, n, TEST_SPLITS)
+    return {name: floor.p95 for name, floor in found.items()}
+
+
+def show(users: dict[str, Measures], floor: Measures) -> None:
+    """A line for each measure: its floor, and of each user the value and its ratio."""
+    print(f"{'':20s}{'floor p95':>10s}" + "".join(f"{name:>19s}" for name in users))
+    names = dict.fromkeys(name for found in users.values() for name in found)
+    for name in names:
+        chance = 0.5 if name.startswith("c2st") else 0.0
+        p95 = floor.get(name.removesuffix("_new")) if name != "vocab_overlap" else None
+        line = f"{name:20s}" + ("" if p95 is None else f"{chance + p95:.4f}").rjust(10)
+        for found in users.values():
+            value = found.get(name)
+            ratio = "" if None in (value, p95) else f"({(value - chance) / p95:.1f})"
+            line += f"{'–' if value is None else f'{value:.4f}':>11s}{ratio:>8s}"
+        print(line)
 
 
 def main() -> None:
@@ -101,8 +139,7 @@ def main() -> None:
     )
     logs, dev = ([talks[i] for i in chance.permutation(len(talks))] for talks in (logs, dev))
     logs, held_out = logs[: arguments.logs], dev[: arguments.held_out]
-    n = len(held_out)
-    spare = dev[n : 2 * n] if len(dev) >= 2 * n else dev[n // 2 :]
+    n, seed = len(held_out), arguments.seed + 1
     agents = held_out if any(any(c.said_by("assistant")) for c in held_out) else None
     training = {plain(m.content) for c in logs for m in c.messages if speaks(m)}
 
@@ -110,27 +147,25 @@ def main() -> None:
     simulator = LogSimulator.of(logs)
     print(f"{len(logs)} logs counted in {time.process_time() - start:.2f} CPU-s")
     start = time.process_time()
-    calibrated = simulator.generate(n, arguments.seed + 1, agents)
+    calibrated = simulator.generate(n, seed, agents)
     spent = time.process_time() - start
     turns = sum(speaks(m) for c in calibrated for m in c.messages)
     print(f"{turns} user turns in {spent:.2f} CPU-s: {turns / spent:,.0f} a second")
+    known = verbatim_share(held_out, training)
+    print(f"{n} conversations a side; of the real turns {known:.3f} stand in the logs\n")
 
-    half = min(n, len(dev) // 2)
-    for name, p95 in floors(dev, half, 20).items():
-        print(f"floor of {name}: p95 {p95:.5f} at {half} conversations a side")
-    compared = {
-        "real half": (held_out[: n // 2] if len(dev) < 2 * n else held_out, spare),
-        "calibrated": (held_out, calibrated),
-        "reworded": (held_out, simulator.reword(held_out, arguments.seed + 1)),
-        "shuffled": (held_out, shuffled(logs, n, arguments.seed)),
-        "template": (held_out, template(logs, calibrated)),
-        "scripted": (held_out, scripted(logs, n, agents)),
+    users = {
+        "calibrated": calibrated,
+        **({"open loop": simulator.generate(n, seed)} if agents else {}),
+        "reworded": simulator.reword(held_out, seed),
+        "template": template(logs, calibrated),
+        "scripted": scripted(logs, n, agents),
+        "shuffled": shuffled(logs, n, arguments.seed),
     }
-    for name, (real, sim) in compared.items():
-        measured = counted(real, sim) | classified(real, sim, training)
-        measured["verbatim"] = verbatim_share(sim, training)
-        shown = (f"{what} {value:.5f}" for what, value in measured.items())
-        print(f"{name:11s}", *shown, flush=True)
+    show(
+        {name: measured(held_out, sim, training) for name, sim in users.items()},
+        floors(dev[: 2 * n], n),
+    )
 
 
 if __name__ == "__main__":

@@ -17,10 +17,12 @@ from convgym.calibration.calibration import Calibration, calibrate
 from convgym.calibration.log_simulator import LogSimulator
 from convgym.calibration.moments import moment_gap, moments
 from convgym.calibration.polish import UNITS, WHERE_IT_ENDS, Polish, polish, simulated, turned
+from convgym.calibration.transitions import Backoff
 from convgym.conversation import Conversation
 from convgym.data.logs import read_log
 from convgym.errors import InvalidConfiguration, MissingExtra
 from convgym.language.archive import read_archive, write_archive
+from convgym.users.fitted_user import CALIBRATION
 
 LOG = twin_log(drawn_truth(4), 120, 4)
 ALONE = [Conversation(c.conversation_id, tuple(c.said_by("user"))) for c in LOG]
@@ -58,6 +60,18 @@ def test_strengths_by_hand(simulator):
     assert now[-1] == pytest.approx(was[-1] * 2 * 3)
     slots = zip(simulator.signatures.strengths, made.signatures.strengths, strict=True)
     assert all(after == pytest.approx(before * math.e) for before, after in slots)
+
+
+def test_other_strengths_give_other_shares_by_hand():
+    table = Backoff([(["h"], "a"), (["h"], "a"), (["h"], "b"), (["g"], "c")])
+    # Of three after "h", two different; a third each without a history.
+    for strength in (0.5, 4.0):
+        made = table.shrunk([strength])
+        wanted = (2 + strength * 2 / 3) / (3 + strength * 2)
+        assert made.probability(["h"], "a") == pytest.approx(wanted)
+        drawn = [made.draw(["h"], (k + 0.5) / 9000) for k in range(9000)]
+        assert drawn.count("a") / 9000 == pytest.approx(wanted, abs=0.001)
+    assert made.probability(["g"], "c") != table.probability(["g"], "c")
 
 
 @given(st.floats(-2, 2), st.floats(-2, 2), st.integers(0, 20))
@@ -184,7 +198,7 @@ def test_knobs_are_taken_where_they_helped_and_survive_a_file(calibration, after
 def test_what_is_no_saved_user_is_refused_in_one_sentence(calibration, tmp_path):
     whole, bad = tmp_path / "user.npz", tmp_path / "bad.npz"
     calibration.save(whole)
-    about, arrays = read_archive(whole, "convgym calibration 1")
+    about, arrays = read_archive(whole, CALIBRATION)
     write_archive(bad, {**about, "format": "convgym tagger 1"}, arrays)
     short = tmp_path / "short.npz"
     write_archive(short, {k: v for k, v in about.items() if k != "polish"}, arrays)

@@ -336,9 +336,6 @@ def test_a_log_that_cannot_be_fitted_leaves_the_simulator_as_it_was():
     assert words(simulator.generate_conversation(seed=3)) == before
 
 
-@pytest.mark.xfail(
-    raises=InvalidConfiguration, strict=True, reason="environments take another file as user="
-)
 @pytest.mark.parametrize("given", [True, False])
 def test_a_calibrated_simulator_talks_with_the_user_of_the_log(given, tmp_path):
     path = tmp_path / "user.npz" if given else None

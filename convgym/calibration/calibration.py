@@ -26,6 +26,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from convgym.calibration.agenda_user import agenda_user
 from convgym.calibration.baselines import scripted
 from convgym.calibration.divergences import compute_kl_divergence, histogram
 from convgym.calibration.log_simulator import LogSimulator
@@ -41,9 +42,9 @@ from convgym.errors import InvalidConfiguration
 from convgym.language.archive import Arrays, read_archive, write_archive
 from convgym.language.encoders import Encoder, encoder_of
 from convgym.randomization.randomizer import DomainRandomizer
+from convgym.users.fitted_user import CALIBRATION, USER, FittedUser
 
 Method = Literal["auto", "counts", "text"]
-FORMAT = "convgym calibration 1"
 LEAST = 20
 """Conversations on either side of the split."""
 
@@ -96,6 +97,10 @@ class Calibration:
         """The fitted user."""
         return self._simulator
 
+    def user(self) -> FittedUser:
+        """What environments take of it by `user=path`."""
+        return agenda_user(self._simulator.log, self.posterior)
+
     def domain_randomizer(self, widen: float = 1.0, seed: int = 0) -> DomainRandomizer:
         """Draws people as far from the middle as the log leaves them uncertain.
 
@@ -118,12 +123,13 @@ class Calibration:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one `.npz` file, whole or not at all: the numbers, and the fitted turns."""
         about = {
-            "format": FORMAT,
+            "format": CALIBRATION,
             "labels": self._simulator.labels,
             "parameters": {name: found.to_dict() for name, found in self.posterior.items()},
             **{name: getattr(self, name) for name in _NUMBERS},
             "held_out": list(self.held_out),
             "polish": None if self.polish is None else asdict(self.polish),
+            USER: self.user().to_dict(),
         }
         raw = json.dumps([_packed(user) for user in self._simulator.log]).encode()
         write_archive(path, about, {"log": np.frombuffer(raw, dtype=np.uint8)})
@@ -132,11 +138,11 @@ class Calibration:
     def load(cls, path: str | os.PathLike[str]) -> Calibration:
         """Read what `save` wrote; raises InvalidConfiguration for anything else."""
         try:
-            return cls._of(*read_archive(path, FORMAT))
+            return cls._of(*read_archive(path, CALIBRATION))
         except (KeyError, TypeError, ValueError) as error:
             told = str(error)
             if not isinstance(error, InvalidConfiguration):
-                told = f"{path} holds no {FORMAT!r}: {error!r}"
+                told = f"{path} holds no {CALIBRATION!r}: {error!r}"
             raise InvalidConfiguration(
                 f"{told}; give a file that Calibration.save or `convgym calibrate` has written"
             ) from error

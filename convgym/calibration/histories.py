@@ -37,8 +37,6 @@ PHRASE_AFTER: Chain = (
 
 BEGIN: Signature = (("begin",), ())
 """What stands before the first turn."""
-UNHEARD = Heard(acts=("unheard",))
-"""An agent that nobody recorded: no history has been seen with its act."""
 STAGES = (1, 2, 3, 4, 6, 8, 11)
 """Where a stage of a conversation begins, in user turns."""
 TOLD_FROM = (1, 2, 3, 4, 6, 9)

@@ -1,27 +1,33 @@
 """A user counted from logs, who talks: open loop, or answering recorded agent turns.
 
-    kind, style ─► the last turn? ─► acts ─► slots ─► phrase ─► values ─► Message
-                    ▲ last acts, agent's acts, place, slots told            │
-                    └───────────────────────────────────────────────────────┘
+    a real user ─► agenda ─► last turn? acts, slots ─► phrase ─► values ─► Message
+      kind, style               ▲ last acts, agent's acts, place, slots told  │
+                                └─────────────────────────────────────────────┘
 
-Whether a turn is the last is drawn before what it does, so that people say good-bye when they go.
-P(acts | history) and P(slots | acts, history) are `Backoff` tables, P(last | history) is
-`Termination`; which histories, `convgym.calibration.histories` says. All chance comes from
-`convgym.engine.keys`: conversation i of a seed draws the same numbers among 10 or 10,000. What
-couples conversations is the phrase bank alone, which does not repeat itself within a run; the first
-10 of 10,000 are the 10 of a run of 10. Knows nothing of environments.
+P(turn | history) = P(last | history) · P(acts | last, history) · P(slots | acts, history): whether
+a turn is the last comes before what it does, so that people say good-bye when they go. The latter
+two are `Backoff` tables, P(last | history) is `Termination`; which histories,
+`convgym.calibration.histories` says. What is said next is chosen by them from the turns that a real
+user of the log said, and seldom beside those (`convgym.calibration.goals`): what a conversation is
+about is real, in which order and in which words is simulated.
+
+Conversation i of a seed draws the same numbers among 10 or 10,000, all from
+`convgym.engine.keys`. What couples conversations is that a run does not repeat itself, neither in
+users nor in phrases; the first 10 of 10,000 are the 10 of a run of 10. Knows nothing of
+environments.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
+from convgym.calibration.goals import OFF_AGENDA, Agenda, Cast, Goals, OpenTurn
 from convgym.calibration.histories import (
     ACTS,
     ACTS_AFTER,
@@ -29,17 +35,19 @@ from convgym.calibration.histories import (
     ENDS,
     PHRASE_AFTER,
     SLOTS_AFTER,
-    UNHEARD,
     Histories,
     Progress,
+    Row,
     rows_of,
 )
+from convgym.calibration.paraphrase import Values
 from convgym.calibration.phrase_bank import PhraseBank, Reading, filled
 from convgym.calibration.signatures import (
     ASKED,
     NOTHING,
     ActsOf,
     Gap,
+    Heard,
     LoggedUser,
     Signature,
     agent_messages,
@@ -48,18 +56,19 @@ from convgym.calibration.signatures import (
     logged_users,
     speaks,
 )
+from convgym.calibration.speaker import Drawn, Said, Speaker, Words
 from convgym.calibration.style_bins import style_bins
 from convgym.calibration.termination import Termination
 from convgym.calibration.transitions import Backoff
 from convgym.conversation import Conversation, Message
-from convgym.engine.keys import MASK, USER, WORDING, below, children, draw, draw_batch, mix
+from convgym.engine.keys import MASK, USER, children, draw, draw_batch, mix
 from convgym.errors import InvalidConfiguration
 
 Labels = Literal["intents", "acts", "none"]
 LONGEST = 64
 """User turns of a generated conversation at most."""
 _AT_ONCE = 256
-_LEAVES, _DOES, _TELLS = range(3)
+CHOICES = _CHOOSES, _LEAVES, _DOES, _TELLS = range(4)
 """Numbers of a turn's draws; those of the whole conversation stand in a turn of their own."""
 
 
@@ -112,12 +121,15 @@ class LogSimulator:
                 for row, turn in zip(rows, turns, strict=True)
             ]
         )
-        self._values: dict[tuple[str, str], list[str]] = defaultdict(list)
+        values: dict[tuple[str, str], list[str]] = defaultdict(list)
         for user in self.log:
             for turn in user.turns:
                 for slot, value in turn.values.items():
-                    self._values[user.kind, slot].append(value)
-                    self._values["", slot].append(value)
+                    values[user.kind, slot].append(value)
+                    if user.kind:
+                        values["", slot].append(value)
+        self._values = {key: Values(told) for key, told in values.items()}
+        self.goals = Goals(self.log)
 
     @classmethod
     def of(
@@ -138,7 +150,8 @@ class LogSimulator:
 
         agent_turns: recorded conversations to take the agent's turns from, over and over where
             they are fewer than n. The user answers each and leaves where the recorded one left, for
-            there the agent's words end; what the recorded user said decides nothing.
+            there the agent's words end. What it wants is drawn given what the agent does in the
+            whole conversation; what the recorded user said decides nothing.
 
         Raises InvalidConfiguration for an n below 0, or agent turns to which no user has answered.
         """
@@ -149,17 +162,28 @@ class LogSimulator:
                 f"n={n} came, and agent_turns in which {'no' if agent_turns == [] else 'a'} user "
                 "speaks; give a number from 0, and conversations with user turns, or None"
             )
-        reading = Reading(self.bank, seed)
-        return [
-            self._converse(
-                f"simulated-{seed}-{number}",
-                key,
-                uniforms,
-                agent_turns[number % len(agent_turns)] if agent_turns else None,
-                reading,
-            )
-            for number, (key, uniforms) in enumerate(_chance(seed, n))
-        ]
+        reading, cast, made = Reading(self.bank, seed), Cast(self.goals, seed), []
+        for number, (key, uniforms) in enumerate(_chance(seed, n)):
+            name = f"simulated-{seed}-{number}"
+            if agent_turns:
+                recorded = agent_turns[number % len(agent_turns)]
+                kind, spoken = kind_of(recorded), agent_messages(recorded)
+                heard = [heard_in(messages) for messages in spoken[:-1]]
+                speaker = self.speaker(cast.whom_they_tell(kind, heard, uniforms[0][0]), key)
+                speaker.progress.kind = kind
+                said = self._answers(speaker, heard, uniforms, reading)
+                messages = [
+                    message
+                    for before, answer in zip(spoken, said, strict=False)
+                    for message in (*before, answer)
+                ] + spoken[-1]
+            else:
+                speaker = self.speaker(cast.anyone(number), key)
+                kind = speaker.progress.kind
+                messages = list(self._answers(speaker, None, uniforms, reading))
+            about = {"domain": kind} if kind else {}
+            made.append(Conversation(name, tuple(messages), metadata=about))
+        return made
 
     def reword(
         self, conversations: Sequence[Conversation], seed: int, acts_of: ActsOf | None = None
@@ -185,49 +209,136 @@ class LogSimulator:
     def log_prob(self, conversations: Sequence[Conversation]) -> list[float]:
         """Of each labelled conversation the log-likelihood of its acts, slots and end, in nats.
 
-        The mean over style bins where there are several; −∞ for a signature never seen.
+        Of the tables, that is: of somebody whose agenda nobody knows. The mean over style bins
+        where there are several; −∞ for a signature never seen.
         """
         return [self._log_prob(user) for user in logged_users(conversations)]
 
     def _bin(self, uniform: float) -> int:
         return int(self.styles.bins[int(uniform * len(self.log))])
 
-    def _converse(
+    def speaker(
+        self, user: int, key: int, *, style: int | None = None, hurry: float = 0.0
+    ) -> Speaker:
+        """Somebody with the agenda of a user of the log, about to speak; `say` lets it.
+
+        key: of all its chance. style: its bin; that user's unless told. hurry: added to the logit
+        of leaving.
+        """
+        bin_ = int(self.styles.bins[user]) if style is None else style
+        kind = self.log[user].kind
+        return Speaker(key, Agenda(self.log[user]), Progress(kind, bin_), hurry)
+
+    def say(
         self,
-        name: str,
-        key: int,
+        speaker: Speaker,
+        heard: Heard,
+        ends: bool | None = None,
+        *,
+        uniforms: Sequence[float] | None = None,
+        words: Words | None = None,
+        likeliest: bool = False,
+    ) -> Said:
+        """What somebody says to an agent; the speaker remembers it.
+
+        ends: whether it is the last turn, where that is known. uniforms, words: those of a run;
+            drawn by the speaker's key unless told. likeliest: does what is most probable of all
+            that is on its agenda.
+        """
+        place = speaker.progress.place
+        if uniforms is None:
+            uniforms = [draw(speaker.key, USER, place + 1, choice) / 2**32 for choice in CHOICES]
+        words = words or Drawn(self.bank, speaker.key, place)
+        row = speaker.progress.row(heard)
+        row[ENDS], signature, chance = self._chosen(speaker, row, ends, uniforms, likeliest)
+        row[ACTS] = signature[0]
+        wanted = _Wanted(self._values, speaker)
+        pieces = words.take(self.bank.shelf(signature, self._phrase_after.of(row)))
+        text = filled(pieces, wanted, heard.values)
+        told = {p.slot: wanted[p.slot] for p in pieces if isinstance(p, Gap)}
+        speaker.progress.say(signature)
+        return Said(text, signature, told, bool(row[ENDS]), math.log(chance))
+
+    def _answers(
+        self,
+        speaker: Speaker,
+        heard: Sequence[Heard] | None,
         uniforms: Sequence[Sequence[float]],
-        recorded: Conversation | None,
-        reading: Reading,
-    ) -> Conversation:
-        drawn = int(uniforms[0][0] * len(self.log))
-        kind = self.log[drawn].kind if recorded is None else kind_of(recorded)
-        spoken = None if recorded is None else agent_messages(recorded)
-        progress = Progress(kind, int(self.styles.bins[drawn]))
-        goal = _Goal(self._values, kind, key)
-        messages: list[Message] = []
+        words: Words,
+    ) -> Iterator[Message]:
+        """What a speaker says to what recorded agents say; None: to what its agenda heard."""
         for place, turn in enumerate(uniforms[1:]):
-            heard = UNHEARD
-            if spoken is not None:
-                messages += spoken[place]
-                heard = heard_in(spoken[place])
-            row = progress.row(heard)
-            if spoken is not None:
-                row[ENDS] = place == len(spoken) - 2
-            else:
-                row[ENDS] = turn[_LEAVES] < self.end.probability(self._end_after.of(row))
-            row[ACTS] = self.acts.draw(self._acts_after.of(row), turn[_DOES])
-            signature = self.signatures.draw(self._slots_after.of(row), turn[_TELLS])
-            shelf = self.bank.shelf(signature, self._phrase_after.of(row))
-            pieces = reading.take(shelf)
-            text = filled(pieces, goal, heard.values)
-            told = [piece.slot for piece in pieces if isinstance(piece, Gap)]
-            messages.append(self._message(text, signature, {slot: goal[slot] for slot in told}))
-            progress.say(signature)
-            if row[ENDS]:
+            now = speaker.agenda.heard if heard is None else heard[place]
+            ends = None if heard is None else place == len(heard) - 1
+            said = self.say(speaker, now, ends, uniforms=turn, words=words)
+            yield self._message(said.text, said.signature, said.values)
+            if said.ends:
+                return
+
+    def _chosen(
+        self,
+        speaker: Speaker,
+        row: Row,
+        ends: bool | None,
+        uniforms: Sequence[float],
+        likeliest: bool,
+    ) -> tuple[bool, Signature, float]:
+        """Whether the user goes with this turn, what the turn does, and how likely both were."""
+        leaves = self._leaves(row, speaker.hurry) if ends is None else float(ends)
+        open_turns = speaker.agenda.next(ends)
+        weights = self._weights(open_turns, row, leaves)
+        total = OFF_AGENDA + sum(weights)
+        reached = uniforms[_CHOOSES] * total - OFF_AGENDA
+        if likeliest and open_turns:
+            reached = sum(weights[: weights.index(max(weights))])
+        for (open_, _), weight in zip(open_turns, weights, strict=True):
+            if 0 <= reached < weight:
+                goes, does = open_.ends, open_.turn.signature
+                speaker.agenda.said(open_)
                 break
-        messages += spoken[-1] if spoken else ()
-        return Conversation(name, tuple(messages), metadata={"domain": kind} if kind else {})
+            reached -= weight
+        else:
+            row[ENDS] = goes = uniforms[_LEAVES] < leaves
+            row[ACTS] = self.acts.draw(self._acts_after.of(row), uniforms[_DOES])
+            does = self.signatures.draw(self._slots_after.of(row), uniforms[_TELLS])
+        same = sum(
+            weight
+            for (open_, _), weight in zip(open_turns, weights, strict=True)
+            if (open_.ends, open_.turn.signature) == (goes, does)
+        )
+        same += OFF_AGENDA * self._likelihood(row, leaves, goes, does)
+        return goes, does, 1.0 if likeliest else same / total
+
+    def _leaves(self, row: Row, hurry: float = 0.0) -> float:
+        leaves = self.end.probability(self._end_after.of(row))
+        if not hurry:
+            return leaves
+        odds = leaves * math.exp(hurry)
+        return odds / (odds + 1 - leaves)
+
+    def _likelihood(self, row: Row, leaves: float, ends: bool, signature: Signature) -> float:
+        """P(ends, signature | history); writes both into the row."""
+        row[ENDS], row[ACTS] = ends, signature[0]
+        found = leaves if ends else 1 - leaves
+        found *= self.acts.probability(self._acts_after.of(row), signature[0])
+        return found * self.signatures.probability(self._slots_after.of(row), signature)
+
+    def _weights(
+        self, open_turns: Sequence[tuple[OpenTurn, float]], row: Row, leaves: float
+    ) -> list[float]:
+        """Of each open turn how ready it is · P(last, acts, slots | history); writes in the row."""
+        acts: dict[bool, Callable[[tuple[str, ...]], float]] = {}
+        signatures: dict[tuple[str, ...], Callable[[Signature], float]] = {}
+        weights = []
+        for (turn, last, _), ready in open_turns:
+            row[ENDS], row[ACTS] = last, turn.acts
+            if last not in acts:
+                acts[last] = self.acts.given(self._acts_after.of(row))
+            if turn.acts not in signatures:
+                signatures[turn.acts] = self.signatures.given(self._slots_after.of(row))
+            found = acts[last](turn.acts) * signatures[turn.acts](turn.signature)
+            weights.append(ready * found * (leaves if last else 1 - leaves))
+        return weights
 
     def _message(self, text: str, signature: Signature, values: Mapping[str, str]) -> Message:
         """A turn, labelled as the log labels its own."""
@@ -250,13 +361,14 @@ class LogSimulator:
     def _reworded(
         self, user: LoggedUser, style: int, key: int, reading: Reading
     ) -> Iterator[str]:
-        goal = _Goal(self._values, user.kind, key)
+        speaker = Speaker(key, Agenda(user), Progress(user.kind, style))
+        wanted = _Wanted(self._values, speaker)
         for turn, row in zip(user.turns, rows_of(user, style), strict=True):
             described = self._phrase_after.of(row)
-            goal.update(turn.values)
+            wanted.update(turn.values)
             told = [(slot.rpartition("-")[2], value) for slot, value in turn.values.items()]
             words = [
-                filled(reading.take(self.bank.shelf(part, described)), goal, told)
+                filled(reading.take(self.bank.shelf(part, described)), wanted, told)
                 for part in self.bank.parts(turn.signature)
             ]
             yield " ".join(words) or turn.text
@@ -279,23 +391,23 @@ class LogSimulator:
         return total
 
 
-class _Goal(dict[str, str]):
-    """The values of one conversation: drawn from the log's when first told, and kept."""
+class _Wanted(dict[str, str]):
+    """The values of a speaker: drawn from the log's when first told, and kept by the speaker."""
 
-    def __init__(self, values: Mapping[tuple[str, str], list[str]], kind: str, key: int) -> None:
-        super().__init__()
-        self._values, self._kind, self._key = values, kind, key
+    def __init__(self, values: Mapping[tuple[str, str], Values], speaker: Speaker) -> None:
+        super().__init__(speaker.wanted)
+        self._values, self._speaker = values, speaker
 
     def __missing__(self, slot: str) -> str:
-        known = self._values.get((self._kind, slot)) or self._values["", slot]
-        value = self[slot] = known[below(draw(self._key, WORDING, 0, len(self)), len(known))]
+        known = self._values.get((self._speaker.progress.kind, slot)) or self._values["", slot]
+        value = self[slot] = self._speaker.wanted[slot] = known.drawn(self._speaker.key, len(self))
         return value
 
 
 def _chance(seed: int, n: int) -> Iterator[tuple[int, list[list[float]]]]:
-    """Of each conversation its key and its uniform numbers.  (1 + LONGEST, 3)"""
+    """Of each conversation its key and its uniform numbers.  (1 + LONGEST, 4)"""
     keys = children(mix(seed & MASK), n)
-    places, choices = (np.arange(size, dtype=np.uint64) for size in (LONGEST + 1, 3))
+    places, choices = (np.arange(size, dtype=np.uint64) for size in (LONGEST + 1, len(CHOICES)))
     for start in range(0, n, _AT_ONCE):
         some = keys[start : start + _AT_ONCE]
         drawn = draw_batch(some[:, None, None], USER, places[:, None], choices) / 2.0**32

@@ -4,19 +4,22 @@
                      └─ none? the largest part of the signature, then the rest
 
 Taken without replacement: within a run a turn comes again only when all others of its shelf have
-come. The values of the conversation are put into its gaps: what the agent has just said where the
-recorded user echoed the agent, else the goal's. Knows nothing of how a signature is chosen.
+come; where only one user said it, in part with another's words (`paraphrase`). The values of the
+conversation are put into its gaps: what the agent has just said where the recorded user echoed the
+agent, else the goal's. Knows nothing of how a signature is chosen.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
+from convgym.calibration.paraphrase import Splices
 from convgym.calibration.signatures import Gap, Pieces, Signature
+from convgym.engine.keys import MASK, child, mix
 
 ENOUGH = 4
 """Turns that a shelf needs before a narrower description is preferred to a wider one."""
@@ -28,18 +31,20 @@ class PhraseBank:
 
     def __init__(self, turns: Sequence[tuple[Signature, Sequence[Hashable], Pieces]]) -> None:
         """Of each turn its signature, its descriptions from wide to narrow, and its pieces."""
-        self.pieces = [pieces for _, _, pieces in turns]
         self.enough: float = ENOUGH
-        shelves: dict[tuple[Signature, int, Hashable], list[int]] = defaultdict(list)
+        self.splices = Splices([(_group(done, pieces), pieces) for done, _, pieces in turns])
+        self.size = len(turns)
+        self._turns = [(signature, pieces) for signature, _, pieces in turns]
+        self._commonest: dict[Signature, Pieces] = {}
+        self._shelves: dict[Signature, dict[Hashable, list[int]]] = defaultdict(dict)
         for number, (signature, descriptions, _) in enumerate(turns):
-            for level, described in enumerate(((), *descriptions)):
-                shelves[signature, level, described].append(number)
-        self._shelves = dict(shelves)
-        self._signatures = sorted({signature for signature, _, _ in turns})
+            for place in enumerate(((), *descriptions)):
+                self._shelves[signature].setdefault(place, []).append(number)
+        self._signatures = sorted(self._shelves)
         self._parts: dict[Signature, tuple[Signature, ...]] = {}
 
     def __contains__(self, signature: Signature) -> bool:
-        return (signature, 0, ()) in self._shelves
+        return signature in self._shelves
 
     def parts(self, signature: Signature) -> tuple[Signature, ...]:
         """Signatures that have turns and together cover this one, as far as any do.
@@ -52,11 +57,20 @@ class PhraseBank:
 
     def shelf(self, signature: Signature, descriptions: Sequence[Hashable]) -> list[int]:
         """Turns of this signature on the narrowest shelf that has `enough` of them."""
+        shelves = self._shelves[signature]
         for level in range(len(descriptions), 0, -1):
-            found = self._shelves.get((signature, level, descriptions[level - 1]))
+            found = shelves.get((level, descriptions[level - 1]))
             if found is not None and len(found) >= self.enough:
                 return found
-        return self._shelves[signature, 0, ()]
+        return shelves[0, ()]
+
+    def commonest(self, number: int) -> Pieces:
+        """The words that are said most often for what a turn does."""
+        signature = self._turns[number][0]
+        if signature not in self._commonest:
+            said = Counter(self._turns[other][1] for other in self.shelf(signature, ()))
+            self._commonest[signature] = min(said, key=lambda words: (-said[words], str(words)))
+        return self._commonest[signature]
 
     def _split(self, signature: Signature) -> list[Signature]:
         if signature in self:
@@ -79,11 +93,12 @@ class Reading:
     """One run through a bank, which remembers what it has taken."""
 
     def __init__(self, bank: PhraseBank, seed: int) -> None:
-        """`seed` decides the order in which turns are taken."""
+        """`seed` decides the order in which turns are taken, and how they are reworded."""
         self.bank = bank
-        chance = np.random.default_rng(seed)
-        self._used = [0] * len(bank.pieces)
-        self._order = chance.random(len(bank.pieces)).tolist()
+        self._key = mix(seed & MASK)
+        self._taken = 0
+        self._used = [0] * bank.size
+        self._order = np.random.default_rng(seed).random(bank.size).tolist()
         self._queues: dict[int, tuple[list[int], int]] = {}
 
     def take(self, shelf: list[int]) -> Pieces:
@@ -96,7 +111,8 @@ class Reading:
                 break
         self._queues[id(shelf)] = queue, at
         self._used[number] += 1
-        return self.bank.pieces[number]
+        self._taken += 1
+        return self.bank.splices.reworded(number, child(self._key, self._taken))
 
 
 def filled(pieces: Pieces, values: Mapping[str, str], told: Sequence[tuple[str, str]]) -> str:
@@ -114,6 +130,12 @@ def filled(pieces: Pieces, values: Mapping[str, str], told: Sequence[tuple[str, 
         had.add(piece.slot)
         text = _with_article(text, value) + _like(piece.value, value, start=not text)
     return text
+
+
+def _group(signature: Signature, pieces: Pieces) -> Signature:
+    """Turns that may be spliced: the same but for the slots that have gaps."""
+    gaps = {piece.slot for piece in pieces if isinstance(piece, Gap)}
+    return signature[0], tuple(slot for slot in signature[1] if slot not in gaps)
 
 
 def _value(gap: Gap, values: Mapping[str, str], told: Sequence[tuple[str, str]]) -> str:

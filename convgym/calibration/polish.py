@@ -185,13 +185,10 @@ def _inner_parts(fitted: Sequence[Conversation], seed: int) -> list[list[int]]:
 
 def _scaled(table: Backoff[Any], factor: float, by_length: float) -> Backoff[Any]:
     """A table with other strengths; factors as logarithms."""
-    made = copy(table)
-    lengths = np.linspace(-1.0, 1.0, len(table.strengths)) if len(table.strengths) > 1 else [0.0]
-    made.strengths = [
-        s * math.exp(factor + by_length * float(length))
-        for s, length in zip(table.strengths, lengths, strict=True)
-    ]
-    return made
+    count = len(table.strengths)
+    lengths = np.linspace(-1.0, 1.0, count) if count > 1 else np.zeros(count)
+    factors = np.exp(factor + by_length * lengths)
+    return table.shrunk((np.array(table.strengths) * factors).tolist())
 
 
 def _searched(

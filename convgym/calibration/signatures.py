@@ -157,7 +157,7 @@ def heard_in(messages: Sequence[Message]) -> Heard:
         if len(act) > 3 and act[3].lower() not in _NO_VALUE
     )
     text = " ".join(m.content for m in messages)
-    return Heard(tuple(sorted(names)) or _cued(text), tuple(sorted(asked)), told, text)
+    return Heard(tuple(sorted(names)) or cued(text), tuple(sorted(asked)), told, text)
 
 
 def delexicalised(text: str, values: Sequence[tuple[str, str]], heard: str = "") -> Pieces:
@@ -179,7 +179,7 @@ def delexicalised(text: str, values: Sequence[tuple[str, str]], heard: str = "")
     return tuple(piece for piece in pieces if piece)
 
 
-def _cued(text: str) -> tuple[str, ...]:
+def cued(text: str) -> tuple[str, ...]:
     """What the words of an unlabelled agent turn say of it."""
     asked, failed = "?" in text, FAILURE.search(text.lower()) is not None
     return (*(["asked"] if asked else []), *(["failed"] if failed else []), "said")

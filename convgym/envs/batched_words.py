@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from convgym.engine import keys
 from convgym.engine.batched_domain import BatchedDomain
 from convgym.engine.keys import WORDING
-from convgym.engine.turn_words import acts_of, results_text
+from convgym.engine.turn_words import SpokenActs, acts_of, results_text
 from convgym.envs.batched_episodes import SPLIT_NAMES, BatchedEpisodes, Rows
 from convgym.envs.conditions import Conditions
 from convgym.envs.episode_setup import EpisodeSetup
@@ -38,6 +38,11 @@ class BatchedWords:
         self._voices = {
             part: BatchedVoice(words.voice, domain.names, domain.act)
             for part, words in self._words.items()
+        }
+        self._harvested = {
+            part: BatchedVoice(words.voice.harvested, domain.names, domain.act)
+            for part, words in self._words.items()
+            if words.voice.harvested is not None
         }
         count = len(episodes.records)
         self._is_held_out = np.zeros(count, dtype=bool)
@@ -90,30 +95,49 @@ class BatchedWords:
 
     def _said(self, rows: Rows, part: str) -> Texts:
         """What users of rows with these wordings said."""
-        records, domain = self._episodes.records, self._batched.words
-        acts = acts_of(domain, records, self._episodes.tasks, rows, ordered=True)
-        numbers = records["user_turn"][rows].astype(np.int64) - 1
-        writers = self._writers.at(rows)
-        texts = self._voices[part].turns(acts, writers, numbers)
+        voice = self._words[part].voice
+        if voice.harvested is None:
+            return self._put_together(rows, part, voice.realism)
+        texts = np.empty(len(rows), dtype=object)
+        found = self._retrieved(rows, voice.realism)
+        texts[~found] = self._worded(self._voices[part], rows[~found])[0]
+        texts[found] = self._worded(self._harvested[part], rows[found])[0]
+        made: Texts = texts.tolist()
+        return made
+
+    def _put_together(self, rows: Rows, part: str, realism: int) -> Texts:
+        """Turns made of phrases, and a share found whole."""
+        texts, acts = self._worded(self._voices[part], rows)
+        if not realism:
+            return texts
         voice, ends = self._words[part].voice, np.cumsum(acts.counts).tolist()
-        for place in self._retrieved(acts.counts, writers, numbers, voice.realism).tolist():
-            own = acts.keys()[ends[place] - int(acts.counts[place]) : ends[place]]
-            key, number = int(writers.keys[place]), int(numbers[place])
+        said, numbers = acts.keys(), self._numbers(rows).tolist()
+        whole = self._retrieved(rows, realism) & (acts.counts > 0)
+        for place in np.flatnonzero(whole).tolist():
+            own = said[ends[place] - int(acts.counts[place]) : ends[place]]
+            row = int(rows[place])
             texts[place] = voice.say(
-                [domain.act(*one) for one in own], self._style(int(rows[place])), key, number,
-                RETRIEVAL,
+                [self._batched.words.act(*one) for one in own], self._style(row),
+                int(self._writers.keys[row]), numbers[place], RETRIEVAL,
             )  # fmt: skip
         return texts
 
-    @staticmethod
-    def _retrieved(
-        counts: NDArray[np.int64], writers: Writers, numbers: NDArray[np.int64], realism: int
-    ) -> NDArray[np.intp]:
-        """Rows whose turn is not made of phrases."""
-        if not realism:
-            return np.zeros(0, dtype=np.intp)
-        drawn = keys.draw_batch(writers.keys, WORDING, numbers.astype(np.uint64), SOURCE)
-        return np.flatnonzero((counts > 0) & (keys.below_batch(drawn, 50) < realism))
+    def _worded(self, voice: BatchedVoice, rows: Rows) -> tuple[Texts, SpokenActs]:
+        """What users said, of phrases alone, and its acts."""
+        records, tasks = self._episodes.records, self._episodes.tasks
+        acts = acts_of(self._batched.words, records, tasks, rows, ordered=True)
+        return voice.turns(acts, self._writers.at(rows), self._numbers(rows)), acts
+
+    def _numbers(self, rows: Rows) -> NDArray[np.int64]:
+        """How many turns each user had said before this one."""
+        before: NDArray[np.int64] = self._episodes.records["user_turn"][rows].astype(np.int64) - 1
+        return before
+
+    def _retrieved(self, rows: Rows, realism: int) -> NDArray[np.bool_]:
+        """Rows whose turn is retrieved, as `Voice.source` has it."""
+        keys_of, numbers = self._writers.keys[rows], self._numbers(rows).astype(np.uint64)
+        drawn = keys.draw_batch(keys_of, WORDING, numbers, SOURCE)
+        return keys.below_batch(drawn, 50) < realism
 
     def _style(self, row: int) -> Style:
         writers = self._writers

@@ -13,6 +13,7 @@ customers; a subclass hands in the domain.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,7 +59,7 @@ from convgym.randomization.randomizer import DomainRandomizer
 from convgym.randomization.scenarios import user_key_of, wording_key_of
 from convgym.spaces import sanitize
 from convgym.users.decisions import DecisionModel
-from convgym.users.fit import UserFit
+from convgym.users.fitted_user import FittedUser
 from convgym.users.generative import Describe, ModelUser, Read, chat_model
 from convgym.users.persona import Persona
 
@@ -102,7 +103,7 @@ class ConversationEnv(gym.Env[Any, Any]):
         persona: Any = None,
         style: Any = None,
         response_diversity: float = 1.0,
-        realism: float = 0.0,
+        realism: float | None = None,
         writer: Any = None,
         randomizer: Any = None,
         user: Any = None,
@@ -123,7 +124,7 @@ class ConversationEnv(gym.Env[Any, Any]):
             raise InvalidConfiguration(f"discount={discount!r} is not a number in (0, 1]")
         if not isinstance(privileged, bool):
             raise InvalidConfiguration(f"privileged={privileged!r} is not True or False")
-        if not (user is None or isinstance(user, str)) and action != "text":
+        if not (user is None or isinstance(user, str | os.PathLike)) and action != "text":
             raise InvalidConfiguration(
                 'a user played by a model reads what the agent writes; take action="text" with it'
             )
@@ -158,20 +159,23 @@ class ConversationEnv(gym.Env[Any, Any]):
         self.randomizer = None if randomizer is None else DomainRandomizer.of(randomizer)
         for named in self.randomizer.topics if self.randomizer else ():
             choose("a topic of the randomizer", named, domain.topics)
-        fit = UserFit.from_json(user) if isinstance(user, str) else None
-        self._played = None if user is None or fit else self._played_by(chat_model(user))
-        self._decisions = DecisionModel(fit.bases() if fit else None)
+        fitted = FittedUser.load(user) if isinstance(user, str | os.PathLike) else None
+        self._played = None if user is None or fitted else self._played_by(chat_model(user))
+        if realism is None:
+            realism = 0.5 if fitted else 0.0
+        hundred = hundredths("realism", realism)
+        self._decisions = fitted.model(realism) if fitted else DecisionModel()
         voices = domain.user_voices()
         if phrases is not None:
             voices = {part: voices[choose("phrases", phrases, tuple(voices))] for part in voices}
         self._words_of = {
             part: UserWords(
                 voice,
-                realism=hundredths("realism", realism),
+                realism=hundred,
                 diversity=hundredths("response_diversity", response_diversity),
                 writer=None if writer is None else writer_of(writer),
                 tagger=domain.user_tagger,
-                wordings=fit.wordings() if fit else {},
+                harvested=fitted.words if fitted else None,
             )
             for part, voice in voices.items()
         }

@@ -7,6 +7,7 @@ import gymnasium as gym
 ENVIRONMENTS: dict[str, str] = {
     "ConvGym/CustomerService-v0": "convgym.envs.customer_service:CustomerServiceEnv",
     "ConvGym/OwnDomain-v0": "convgym.envs.own_domain:OwnDomainEnv",
+    "ConvGym/Recorded-v0": "convgym.calibration.recorded_env:RecordedEnv",
     "ConvGym/Sales-v0": "convgym.envs.sales:SalesEnv",
     "ConvGym/Scenarios-v0": "convgym.envs.scenarios:ScenariosEnv",
     "ConvGym/TechnicalSupport-v0": "convgym.envs.technical_support:TechnicalSupportEnv",

@@ -111,12 +111,13 @@ decides; `"test_persona"`, `"test_lexical"`: new persons, new words |
     | `persona` | None | name of a built-in one, mapping of traits (a pair is a range); None draws |
     | `style` | None | how it writes: a name or a mapping; None writes as the persona does |
     | `response_diversity` | 1.0 | 0 always words an act alike, 1 uses all fitting wordings |
-    | `realism` | 0.0 | 0 templates, 0.5 whole turns from an index, above with `writer` |
+    | `realism` | None | 0 templates, 0.5 whole turns from an index, or a fitted user's \
+probabilities and words, above with `writer`; None: 0, or 0.5 with a fitted user |
     | `writer` | None | callable that words a turn (`convgym.language.writing`) |
     | `randomizer` | None | `convgym.randomization.DomainRandomizer` or its fields as a mapping |
-    | `user` | None | path of a user fitted to logs (`convgym.data.fit_user`); or a language model \
-that plays the buyer, in text mode: a `ChatModel`, `{"kind": "endpoint", "url": ..., \
-"model": ...}` or `{"kind": "local", "model": ...}` |
+    | `user` | None | path of a user fitted to logs (`convgym.calibration.calibrate`, or \
+`convgym.data.fit_user`); or a language model that plays the buyer, in text mode: a \
+`ChatModel`, `{"kind": "endpoint", "url": ..., "model": ...}` or `{"kind": "local", "model": ...}` |
     | `phrases` | None | the buyer's wordings: `"train"` or `"held_out"`; None takes those of the \
 split |
     | `reranker` | None | True, or an object with `propose(text)`: a second look at unread replies |

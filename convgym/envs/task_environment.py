@@ -10,6 +10,7 @@ every registered id keeps. Knows no task; `ScenariosEnv` is one.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -44,7 +45,7 @@ from convgym.language.voice import TEMPLATE
 from convgym.randomization.scenarios import user_key_of, wording_key_of
 from convgym.spaces import UtteranceSpace, sanitize
 from convgym.users.decisions import DecisionModel
-from convgym.users.fit import UserFit
+from convgym.users.fitted_user import FittedUser
 from convgym.users.persona import TRAITS, Persona, own_style
 
 ACTION_LENGTH = MESSAGE_LENGTH = POLICY_LENGTH = VIEW_LENGTH = 4096
@@ -189,7 +190,7 @@ class TaskEnvironment(TaskHooks, gym.Env[Any, Any]):
             raise InvalidConfiguration(f"max_turns={max_turns!r}; it takes 2 to 200 agent turns")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise UnknownRenderMode(f"render_mode={render_mode!r} is not None, ansi or human")
-        if not (user is None or isinstance(user, str)):
+        if not (user is None or isinstance(user, str | os.PathLike)):
             raise InvalidConfiguration(
                 f"user={user!r:.60}; it takes the path of a user fitted to logs, or None"
             )
@@ -198,7 +199,7 @@ class TaskEnvironment(TaskHooks, gym.Env[Any, Any]):
         self._encoder = encoder
         self.render_mode = render_mode
         self._diversity = hundredths("response_diversity", response_diversity)
-        self._model = DecisionModel(None if user is None else UserFit.from_json(user).bases())
+        self._model = DecisionModel() if user is None else FittedUser.load(user).model()
         self._setup = self._with(
             EpisodeSetup(),
             {

@@ -150,6 +150,10 @@ class TaskEpisode:
         self._log_prob += _units(-math.log(len(options)))
         return chosen
 
+    def chose(self, log_prob: float) -> None:
+        """Log a choice that was made elsewhere, by draws of this user's key, in nats."""
+        self._log_prob += _units(log_prob)
+
     def _next(self) -> int:
         self._drawn += 1
         return draw(self.user_key, USER, self.user_turns, _CHANCES + self._drawn)

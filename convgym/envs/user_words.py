@@ -7,13 +7,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from convgym.engine.keys import WORDING, draw
 from convgym.errors import InvalidConfiguration
 from convgym.language.faithfulness import keeps
+from convgym.language.harvested_words import HarvestedWords
 from convgym.language.style import Style
 from convgym.language.tagging import ActTagger
 from convgym.language.tool_calls import parse_reply
@@ -50,7 +51,7 @@ class UserWords:
         diversity: int,
         writer: Any,
         tagger: Callable[[], ActTagger],
-        wordings: Mapping[str, Sequence[str]],
+        harvested: HarvestedWords | None = None,
     ) -> None:
         if realism <= 50 and writer is not None:
             raise InvalidConfiguration(
@@ -62,7 +63,8 @@ class UserWords:
                 f"realism={realism / 100} is above 0.5 and needs writer=, a callable that words "
                 "a turn; or stay at 0.5 or below"
             )
-        self.voice = replace(voice, bank=voice.bank.extended(wordings), realism=realism)
+        own = None if harvested is None else harvested.voice(voice)
+        self.voice = replace(voice, realism=realism, harvested=own)
         self.has_writer = realism > 50
         """Whether some turns are a writer's."""
         self.diversity, self._writer, self._tagger = diversity, writer, tagger

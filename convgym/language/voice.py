@@ -46,6 +46,12 @@ class Voice:
     index: TurnIndex
     realism: int = 0
     """In hundredths."""
+    harvested: Voice | None = None
+    """A log's; where there is one, it says what is retrieved, from its bank."""
+    stop: str = "."
+    """What ends a sentence without a mark before another one."""
+    slips: bool = True
+    """Whether words are misspelt; those of a log are already, where it is."""
 
     def source(self, key: int, turn: int) -> str:
         """Where the words of this turn come from."""
@@ -58,6 +64,8 @@ class Voice:
         self, spoken: Sequence[Spoken], style: Style, key: int, turn: int, source: str
     ) -> str:
         """A turn in words; a writer's turn is drafted by retrieval."""
+        if source != TEMPLATE and self.harvested is not None:
+            return self.harvested.say(spoken, style, key, turn, TEMPLATE)
         names = {act: place for place, (act, _, _) in enumerate(spoken)}
         sentences: list[tuple[int, str, Signature]] = []  # place, wording, acts that it does
         rest = frozenset(names)
@@ -75,13 +83,17 @@ class Voice:
                     text = self.bank.styled(act, style, drawn, start, turn)
                     sentences.append((place, text, frozenset((act,))))
         sentences.sort(key=lambda sentence: sentence[0])
-        typos = style.typo_rate
+        typos = style.typo_rate if self.slips else 0
         parts = [misspelt(t, typos, key, WORDING, turn, at) for at, t, _ in sentences]
-        parts[:-1] = map(ended, parts[:-1])
+        parts[:-1] = [self.ended(part) for part in parts[:-1]]
         # Two acts of a turn may have one slot: each has its own value in its own sentence.
         for place, (_, _, own) in enumerate(sentences):
             parts[place] = filled(parts[place], [one for one in spoken if one.act in own])
         return filled(" ".join(parts), spoken)
+
+    def ended(self, sentence: str) -> str:
+        """A sentence before another; terse ones have no full stop, and here one is needed."""
+        return sentence + self.stop if sentence[-1:].isalnum() or sentence[-1:] == "}" else sentence
 
     def _whole(self, whole: Signature, style: Style, key: int, turn: int) -> str:
         drawn, start = _conversation(key)
@@ -92,11 +104,6 @@ class Voice:
 def _conversation(key: int) -> tuple[int, int]:
     """Draws of the register, which nobody changes on the way, and of where wordings begin."""
     return draw(key, WORDING, 0, REGISTER), draw(key, WORDING, 0, START)
-
-
-def ended(sentence: str) -> str:
-    """A sentence before another; terse ones have no full stop, and here one is needed."""
-    return sentence + "." if sentence[-1:].isalnum() or sentence[-1:] == "}" else sentence
 
 
 def filled(text: str, spoken: Sequence[Spoken]) -> str:

@@ -18,7 +18,7 @@ from convgym.engine.keys import WORDING
 from convgym.engine.turn_words import Numbers, SpokenActs, Stated
 from convgym.language.phrases import REGISTERS, stride_of
 from convgym.language.style import ODDS, WORDS, open_to_slips, with_slips
-from convgym.language.voice import REGISTER, START, Spoken, Voice, ended, filled
+from convgym.language.voice import REGISTER, START, Spoken, Voice, filled
 
 _MOST_KEPT = 1 << 16
 _MOST_WORDINGS = 256
@@ -71,7 +71,7 @@ class BatchedVoice:
     def __init__(
         self, voice: Voice, names: tuple[str, ...], spoken: Callable[[int, int, int], Spoken]
     ) -> None:
-        self._spoken = spoken
+        self._spoken, self._ended, self._slips = spoken, voice.ended, voice.slips
         shared = {name for name in names if names.count(name) > 1}
         self._shares = np.array([name in shared for name in names])
         """Acts that are called like another one."""
@@ -136,7 +136,7 @@ class BatchedVoice:
         self, which: Numbers, said: SpokenActs, writers: Writers, numbers: Numbers
     ) -> dict[int, list[int]]:
         """The words that are misspelt, by the place of the act in whose wording they stand."""
-        limit = writers.typo_rate[said.of] * 2**32 // (100 * ODDS)
+        limit = writers.typo_rate[said.of] * self._slips * 2**32 // (100 * ODDS)
         careless = np.flatnonzero(limit)
         words, own = self._words[which[careless]], said.of[careless]
         drawn = keys.draw_batch(
@@ -168,7 +168,7 @@ class BatchedVoice:
     def _sentence(self, text: str, within: bool, own: Sequence[Stated]) -> str:
         """A wording in its place in a turn, with the value of its act."""
         if within:
-            text = ended(text)
+            text = self._ended(text)
         return filled(text, [self._spoken(*act) for act in own]) if "{" in text else text
 
     def _alike(self, said: SpokenActs, acts: Sequence[Stated]) -> dict[int, list[Stated]]:
