@@ -48,7 +48,7 @@ def test_it_fits_saves_and_says_what_it_found(logs, tmp_path):
 
 
 def test_faults_and_progress_are_told_apart_from_the_result(logs, tmp_path):
-    done = convgym("--logs", logs, "--out", tmp_path / "user.npz", "--budget", 1)
+    done = convgym("--logs", logs, "--out", tmp_path / "user.npz", "--budget", 2)
     assert "153 lines, 151 loaded, 2 skipped" in done.stderr
     assert "line 152: broken JSON" in done.stderr and "line 153" in done.stderr
     assert "polish: " in done.stderr and "polish: " not in done.stdout

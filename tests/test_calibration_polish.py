@@ -123,10 +123,10 @@ def test_the_same_seed_gives_the_same_bytes_and_no_global_dice_are_thrown(calibr
 
 def test_a_budget_is_a_number_of_settings_that_hangs_on_the_log_alone():
     counted, heard = LogSimulator.of(LOG), []
-    found = polish(counted, LOG, 0, 1.0, lambda *told: heard.append(told))
+    found = polish(counted, LOG, 0, 2.0, lambda *told: heard.append(told))
     turns = sum(len(user.turns) for user in counted.log)
     # Three of four conversations are simulated for each setting, or nearly so many.
-    wanted = polishing.PACE / (0.75 * turns)
+    wanted = 2.0 * polishing.PACE / (0.75 * turns)
     assert wanted * 0.8 - 9 <= found.evaluations <= wanted * 1.2
     assert heard == [(done, found.evaluations) for done in range(9, found.evaluations + 1, 9)]
 
@@ -159,7 +159,7 @@ def test_what_is_held_out_is_not_seen(calibration):
 def test_it_is_judged_where_neither_counts_nor_search_have_looked():
     *folds, apart = polishing._inner_parts(LOG, 0)
     assert sorted(index for part in (*folds, apart) for index in part) == list(range(len(LOG)))
-    found = polish(LogSimulator.of(LOG), LOG, 0, 1.0)
+    found = polish(LogSimulator.of(LOG), LOG, 0, 2.0)
     gone = set(apart)
     counted = LogSimulator.of([c for index, c in enumerate(LOG) if index not in gone])
     judges = [LOG[index] for index in apart]
@@ -210,7 +210,7 @@ def test_what_is_no_saved_user_is_refused_in_one_sentence(calibration, tmp_path)
         assert "\n" not in str(refused.value)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_a_damaged_byte_is_refused_or_is_none_that_matters(saved, data):
     raw, found, path = saved

@@ -54,12 +54,13 @@ REACH = 3.0
 RIDGE = 0.02
 """Of gap that a knob must save to be turned by one unit."""
 FOLDS = 3
-AT_MOST = 200
-"""Conversations of a fold."""
+IN_FOLD, APART = 120, 200
+"""Conversations of a fold and of the part apart at most; of short logs each is a quarter."""
 FEWEST = 80
 """Fitted conversations below which inner parts are too small to tell better from worse."""
-PACE = 10_000
-"""User turns that are simulated and compared for each second of the budget, on any machine."""
+PACE = 5_000
+"""User turns that are simulated and compared for each second of the budget, on any machine: what
+one slow core does."""
 MOST = 400
 """Settings tried at most, whatever the budget."""
 GENERATION = 9
@@ -177,10 +178,10 @@ def _statistics(conversations: Sequence[Conversation], edges: Floats) -> Floats:
 
 def _inner_parts(fitted: Sequence[Conversation], seed: int) -> list[list[int]]:
     """The folds, and the part apart; of long logs a rest is in none of them."""
-    share = min(1 / (FOLDS + 1), AT_MOST / len(fitted))
-    rest = 1 - (FOLDS + 1) * share
-    shares = [share] * (FOLDS + 1) + ([rest] if rest > 1e-6 else [])
-    return split_indices(fitted, shares, seed)[: FOLDS + 1]
+    quarter, n = 1 / (FOLDS + 1), len(fitted)
+    shares = [min(quarter, IN_FOLD / n)] * FOLDS + [min(quarter, APART / n)]
+    rest = 1 - sum(shares)
+    return split_indices(fitted, [*shares, *([rest] if rest > 1e-6 else [])], seed)[: FOLDS + 1]
 
 
 def _scaled(table: Backoff[Any], factor: float, by_length: float) -> Backoff[Any]:
