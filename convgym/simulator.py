@@ -7,6 +7,8 @@
     for message in simulator.generate_conversation(seed=7).messages:
         print(message.role, message.content)
 
+    simulator.calibrate(read_log("logs.jsonl.gz"))      from now on the customer is one of the logs'
+
 Both are thin over the registered environment, which does every step: the same seed gives the
 same words as `gym.make(...).reset(seed=seed)` and the same replies.
 """
@@ -15,10 +17,13 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields, replace
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
@@ -34,14 +39,19 @@ from convgym.policies.roster import ladder
 from convgym.randomization.scenarios import Scenario
 from convgym.users.persona import Persona
 
+if TYPE_CHECKING:
+    from convgym.calibration.calibration import Calibration
+
 _SCENARIO_ID = re.compile(r"([a-z_]+-[0-9]+)/([0-9]+)")
+_OWN = ("env_id", "keywords", "seed", "calibration_epochs")
+"""Fields of SimulatorConfig that are no keywords of environments."""
 Agent = Policy | Callable[[list[dict[str, str]]], str]
 """A policy; or a function from `[{"role", "content"}, …]`, policy and tools first, to a reply."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatorConfig:
-    """What is simulated; the fields below `env_id` are the environment's keywords.
+    """What is simulated; the fields from `split` to `max_turns` are the environment's keywords.
 
     Only what differs from its default is handed over, so that a field may stand here that an
     environment does not take. Bad values fail where the environment is made, with its sentence.
@@ -82,6 +92,9 @@ class SimulatorConfig:
     """Agent turns after which a conversation is cut off; None leaves it to the environment."""
     seed: int = 0
     """Of the first conversation; the following ones take the numbers after it."""
+    calibration_epochs: int = 60
+    """How long `calibrate` polishes what it counted: `budget_s`, a nominal second an epoch, which
+    is so many trials on any machine. 0: the counts alone."""
 
     def make(self) -> gym.Env[Any, Any]:
         """The environment, with `dict` observations and text actions."""
@@ -96,7 +109,7 @@ class SimulatorConfig:
         given: dict[str, Any] = {"observation": "dict", "action": "text"}
         for one in fields(self):
             value = getattr(self, one.name)
-            if one.name not in ("env_id", "keywords", "seed") and value != one.default:
+            if one.name not in _OWN and value != one.default:
                 given[one.name] = value
         given |= self.keywords
         try:
@@ -133,6 +146,37 @@ class ConversationSimulator:
         self.config = config or SimulatorConfig()
         self.env = self.config.make()
         self._next = self.config.seed
+        self._kept = ExitStack()
+
+    def calibrate(
+        self,
+        conversations: Iterable[Conversation],
+        path: str | os.PathLike[str] | None = None,
+        **given: Any,
+    ) -> Calibration:
+        """Fit a user to recorded conversations; from then on it is whom the agent talks with.
+
+        `path`: where the fitted user is saved, for `user=path` of any environment; without one it
+        is kept until `close`. `given`: what `convgym.calibration.calibrate` takes, over the
+        configuration's `seed` and `calibration_epochs`.
+
+        Raises what that raises, and InvalidConfiguration where the environment takes no fitted
+        user; then the simulator stays as it was.
+        """
+        from convgym.calibration.calibration import calibrate
+
+        settings = {"seed": self.config.seed, "budget_s": self.config.calibration_epochs} | given
+        found = calibrate(conversations, **settings)
+        with ExitStack() as undone:
+            if path is None:
+                folder = undone.enter_context(TemporaryDirectory(prefix="convgym-"))
+                path = os.path.join(folder, "user.npz")
+            found.save(path)
+            config = replace(self.config, user=os.fspath(path))
+            env = config.make()
+            self.close()
+            self.config, self.env, self._kept = config, env, undone.pop_all()
+        return found
 
     def generate_conversation(
         self,
@@ -170,8 +214,9 @@ class ConversationSimulator:
             yield self.generate_conversation(seed=None if seed is None else seed + index, **given)
 
     def close(self) -> None:
-        """Close the environment."""
+        """Close the environment, and forget a fitted user that was saved nowhere else."""
         self.env.close()
+        self._kept.close()
 
 
 def scenario_options(scenario: Scenario | Mapping[str, Any] | str | None) -> dict[str, Any]:

@@ -31,7 +31,7 @@ DESKS = [name for name in VECTOR_ENVIRONMENTS if name != "ConvGym/OwnDomain-v0"]
 
 @pytest.fixture(scope="module")
 def calibration():
-    return calibrate(twin_log(drawn_truth(2), 200, 2), seed=1)
+    return calibrate(twin_log(drawn_truth(2), 200, 2), seed=1, budget_s=0)
 
 
 @pytest.fixture(scope="module")

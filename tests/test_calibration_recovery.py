@@ -15,7 +15,7 @@ from convgym.errors import InvalidConfiguration
 
 @pytest.fixture(scope="module")
 def calibration():
-    return calibrate(twin_log(drawn_truth(2), 300, 2), seed=1)
+    return calibrate(twin_log(drawn_truth(2), 300, 2), seed=1, budget_s=0)
 
 
 def error(params, truth):
@@ -35,7 +35,7 @@ def test_acts_give_the_parameters_back(calibration):
 
 
 def test_text_gives_the_parameters_back_less_well():
-    found = calibrate(twin_log(drawn_truth(2), 300, 2, labelled=False), seed=1)
+    found = calibrate(twin_log(drawn_truth(2), 300, 2, labelled=False), seed=1, budget_s=0)
     assert found.method == "text"
     assert error(found.params, drawn_truth(2)) <= 0.15
 
@@ -81,7 +81,7 @@ def test_the_randomizer_widens_with_uncertainty(calibration):
 
 def test_nothing_that_was_held_out_is_fitted():
     log = twin_log(drawn_truth(2), 100, 2)
-    found = calibrate(log)
+    found = calibrate(log, budget_s=0)
     assert len(found.held_out) + len(found.simulator().log) == 100
     fitted = [c for c in log if c.conversation_id not in found.held_out]
     assert logged_users(fitted) == found.simulator().log
@@ -93,13 +93,20 @@ def test_nothing_that_was_held_out_is_fitted():
         ({"method": "magic"}, "it takes 'auto', 'counts' or 'text'"),
         ({"holdout": 1.0}, "above 0 and below 1"),
         ({"method": "counts"}, "mostly unlabelled"),
+        ({"budget_s": -1}, "it takes seconds, from 0"),
+        ({"budget_s": float("nan")}, "it takes seconds, from 0"),
         ({}, "20 or more of each"),
     ],
 )
 def test_bad_calls_are_refused_in_one_sentence(wrong, message):
     log = [talk(f"c{i}", f"hello {i}", "bye") for i in range(20)]
     with pytest.raises(InvalidConfiguration, match=message):
-        calibrate(log, **wrong)
+        calibrate(log, **{"budget_s": 0, **wrong})
+
+
+def test_a_log_without_user_turns_is_refused_in_one_sentence():
+    with pytest.raises(InvalidConfiguration, match="3 conversations came in which no user says"):
+        calibrate(talk(f"c{i}", "a:Hello?") for i in range(3))
 
 
 def test_two_samples_of_one_source_have_a_gap_of_about_one():
@@ -123,7 +130,7 @@ def test_parameters_come_back_over_many_twins(labelled, bound):
     errors, covered = [], []
     for seed in range(12):
         truth = drawn_truth(seed)
-        found = calibrate(twin_log(truth, 1000, seed, labelled), holdout=0.5)
+        found = calibrate(twin_log(truth, 1000, seed, labelled), holdout=0.5, budget_s=0)
         errors.append(error(found.params, truth))
         covered += [low <= truth[name] <= high for name, (low, high) in found.ci.items()]
         assert found.gap_after < (4 if labelled else 30) * found.floor

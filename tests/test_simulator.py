@@ -1,6 +1,7 @@
 """The simulator for people says what the environment says."""
 
 from dataclasses import fields
+from pathlib import Path
 
 import gymnasium as gym
 import pytest
@@ -8,8 +9,10 @@ from driven import NEEDED, domain_of, every_id, make
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from staged_user import task_of
+from twin_user import drawn_truth, twin_log
 
 from convgym import ENVIRONMENTS
+from convgym.calibration.calibration import Calibration
 from convgym.conversation import Conversation, Message
 from convgym.errors import InvalidConfiguration
 from convgym.language.models import CallableModel
@@ -313,6 +316,41 @@ def test_an_ended_conversation_says_so_and_begins_again():
 def test_unknown_settings_are_refused():
     with pytest.raises(InvalidConfiguration, match="no 'mood'"):
         UserSimulator(mood="good")
+
+
+# -- calibration -----------------------------------------------------------------------------------
+
+
+def test_the_configuration_keeps_how_long_it_polishes_to_itself():
+    assert SimulatorConfig(calibration_epochs=7).make().spec.kwargs.keys() == (
+        SimulatorConfig().make().spec.kwargs.keys()
+    )
+
+
+def test_a_log_that_cannot_be_fitted_leaves_the_simulator_as_it_was():
+    simulator = ConversationSimulator(SimulatorConfig(max_turns=6))
+    before = words(simulator.generate_conversation(seed=3))
+    with pytest.raises(InvalidConfiguration, match="no user says anything"):
+        simulator.calibrate([])
+    assert simulator.config.user is None
+    assert words(simulator.generate_conversation(seed=3)) == before
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_calibrated_simulator_talks_with_the_user_of_the_log(given, tmp_path):
+    path = tmp_path / "user.npz" if given else None
+    log = twin_log(drawn_truth(0), 150, 0)
+    simulator = ConversationSimulator(SimulatorConfig(max_turns=6, calibration_epochs=0))
+    found = simulator.calibrate(log, path)
+    assert found.polish is None and found.kl_div >= 0 and found.length_match <= 1
+    saved = simulator.config.user
+    assert Calibration.load(saved).posterior == found.posterior
+    env = gym.make(ID, observation="dict", action="text", max_turns=6, user=saved)
+    observation, _ = env.reset(seed=3)
+    said = words(simulator.generate_conversation(seed=3))
+    assert said[0] == ("user", observation["message"])
+    simulator.close()
+    assert Path(saved).exists() == given
 
 
 def test_an_environment_of_something_else_is_one_sentence():

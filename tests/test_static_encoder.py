@@ -250,11 +250,14 @@ def test_a_damaged_file_is_refused(tmp_path):
 
 def test_an_encoder_is_found_by_its_name():
     assert encoder_of().name == encoder_of("hashed").name == "hashed-256-0"
-    assert encoder_of("hashed:512").name == "hashed-512-0"
+    assert encoder_of("hashed:512").name == encoder_of("hash:512").name == "hashed-512-0"
+    assert encoder_of("hash").name == "hashed-256-0"
     assert encoder_of(TABLE) is TABLE
 
 
-@pytest.mark.parametrize("given", ["hash", "hashed:", "hashed:x", "nowhere/table.npz", 3, None])
+@pytest.mark.parametrize(
+    "given", ["hashe", "hash:", "hashed:", "hashed:x", "nowhere/table.npz", 3, None]
+)
 def test_a_name_of_no_encoder_says_what_there_is(given):
     with pytest.raises(InvalidConfiguration, match="it takes 'hashed'"):
         encoder_of(given)

@@ -1,6 +1,6 @@
 """Fit a simulated user to a log, and say on held-out conversations how far off it is.
 
-    real ─┬─ fitted ───► LogSimulator, 36 parameters
+    real ─┬─ fitted ───► LogSimulator, 36 parameters ─► polish of what counts cannot set
           └─ held out ─► gap before (a script), gap after, floor (real against real)
 
     calibration = calibrate(conversations, seed=0)
@@ -9,17 +9,19 @@
     calibration.simulator().generate(1_000, seed=1)
     calibration.save("user.npz")
 
-Held out is by conversation, and so that no beginning of one is in both parts. Where agents speak,
-the user answers the held-out agents' recorded turns; else it talks open loop. The gap is that of
+Held out is by conversation, and so that no beginning of one is in both parts; the polish
+(`convgym.calibration.polish`) sees the fitted part alone. Where agents speak, the user answers the
+held-out agents' recorded turns; else it talks open loop. The gap is that of
 `convgym.calibration.moments`; the report of every measure is `compute_sim_real_gap`'s.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -30,13 +32,14 @@ from convgym.calibration.divergences import compute_kl_divergence, histogram
 from convgym.calibration.log_simulator import LogSimulator
 from convgym.calibration.moments import moment_floor, moment_gap, moments
 from convgym.calibration.parameters import PARAMETERS, Posterior, fit_parameters
+from convgym.calibration.polish import Polish, Progress, agents_in, polish, simulated, turned
 from convgym.calibration.signatures import Gap, Heard, LoggedTurn, LoggedUser, is_labelled, speaks
 from convgym.calibration.text_acts import TextActs
 from convgym.calibration.turns import UserTurns
 from convgym.conversation import Conversation
 from convgym.data.splits import split_indices
 from convgym.errors import InvalidConfiguration
-from convgym.language.archive import read_archive, write_archive
+from convgym.language.archive import Arrays, read_archive, write_archive
 from convgym.language.encoders import Encoder, encoder_of
 from convgym.randomization.randomizer import DomainRandomizer
 from convgym.users.fitted_user import CALIBRATION, USER, FittedUser
@@ -66,7 +69,14 @@ class Calibration:
     """1 − |difference of mean words a turn| / the real mean."""
     held_out: tuple[str, ...]
     """Ids of the conversations that the gaps were measured on."""
+    polish: Polish | None
+    """What the polish tried and how it was judged; None where it tried nothing."""
     _simulator: LogSimulator
+
+    @property
+    def polished(self) -> dict[str, float]:
+        """The knobs that the polish has turned, by name; none where the counts stayed."""
+        return dict(self.polish.knobs) if self.polish is not None and self.polish.taken else {}
 
     @property
     def params(self) -> dict[str, float]:
@@ -118,6 +128,7 @@ class Calibration:
             "parameters": {name: found.to_dict() for name, found in self.posterior.items()},
             **{name: getattr(self, name) for name in _NUMBERS},
             "held_out": list(self.held_out),
+            "polish": None if self.polish is None else asdict(self.polish),
             USER: self.user().to_dict(),
         }
         raw = json.dumps([_packed(user) for user in self._simulator.log]).encode()
@@ -126,13 +137,26 @@ class Calibration:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Calibration:
         """Read what `save` wrote; raises InvalidConfiguration for anything else."""
-        about, arrays = read_archive(path, CALIBRATION)
+        try:
+            return cls._of(*read_archive(path, CALIBRATION))
+        except (KeyError, TypeError, ValueError) as error:
+            told = str(error)
+            if not isinstance(error, InvalidConfiguration):
+                told = f"{path} holds no {CALIBRATION!r}: {error!r}"
+            raise InvalidConfiguration(
+                f"{told}; give a file that Calibration.save or `convgym calibrate` has written"
+            ) from error
+
+    @classmethod
+    def _of(cls, about: Mapping[str, Any], arrays: Arrays) -> Calibration:
         log = [_unpacked(user) for user in json.loads(arrays["log"].tobytes())]
+        polished = None if about["polish"] is None else Polish(**about["polish"])
         return cls(
             posterior={name: Posterior(**found) for name, found in about["parameters"].items()},
             **{name: about[name] for name in _NUMBERS},
             held_out=tuple(about["held_out"]),
-            _simulator=LogSimulator(log, about["labels"]),
+            polish=polished,
+            _simulator=_user(LogSimulator(log, about["labels"]), polished),
         )
 
 
@@ -143,8 +167,11 @@ def calibrate(
     real: Iterable[Conversation],
     method: Method = "auto",
     holdout: float = 0.3,
-    encoder: str | os.PathLike[str] | Encoder = "hashed",
+    encoder: str | os.PathLike[str] | Encoder = "hash",
     seed: int = 0,
+    budget_s: float = 60,
+    *,
+    progress: Progress | None = None,
 ) -> Calibration:
     """Fit a user to recorded conversations.
 
@@ -152,15 +179,27 @@ def calibrate(
         counts where at least half of the user turns are labelled.
     holdout: share of the conversations that the gaps are measured on, in (0, 1).
     encoder: for `text`, what is like what (`encoder_of`).
+    budget_s: nominal seconds for the polish, the same number of trials on every machine; 0 leaves
+        the user as counted. It takes 80 fitted conversations.
+    progress: told after each generation of the polish how many settings were tried, of how many.
 
-    Raises InvalidConfiguration for another method or share, `counts` without labels, or fewer than
-    20 conversations with user turns on either side; MissingExtra without scipy.
+    Raises InvalidConfiguration for another method, share or budget, `counts` without labels, or
+    fewer than 20 conversations with user turns on either side; MissingExtra without scipy, or
+    without cma where there is a polish.
     """
+    real = list(real)
     spoken = [c for c in real if any(map(speaks, c.messages))]
     if method not in get_args(Method):
         raise InvalidConfiguration(f"method={method!r}; it takes 'auto', 'counts' or 'text'")
     if not 0 < holdout < 1:
         raise InvalidConfiguration(f"holdout={holdout!r}; it takes a share above 0 and below 1")
+    if not 0 <= budget_s < math.inf:
+        raise InvalidConfiguration(f"budget_s={budget_s!r}; it takes seconds, from 0")
+    if not spoken:
+        raise InvalidConfiguration(
+            f"{len(real)} conversations came in which no user says anything; a user is fitted to "
+            "turns of the role 'user' that have words"
+        )
     labelled = is_labelled(spoken)
     if method == "counts" and not labelled:
         raise InvalidConfiguration(
@@ -168,7 +207,7 @@ def calibrate(
             "or label them with acts or intents"
         )
     counted = labelled and method != "text"
-    parts = split_indices(spoken, (1 - holdout, holdout), seed) if spoken else [[], []]
+    parts = split_indices(spoken, (1 - holdout, holdout), seed)
     fitted, held_out = ([spoken[index] for index in part] for part in parts)
     if min(len(fitted), len(held_out)) < LEAST:
         raise InvalidConfiguration(
@@ -180,13 +219,21 @@ def calibrate(
         texts = [m.content for c in fitted for m in c.messages if speaks(m)]
         acts_of = TextActs(texts, encoder_of(encoder), seed)
     simulator = LogSimulator.of(fitted, acts_of)
+    polished = polish(simulator, fitted, seed, budget_s, progress)
+    user = _user(simulator, polished)
     return Calibration(
         method="counts" if counted else "text",
         posterior=fit_parameters(simulator.log),
-        **_gaps(simulator, fitted, held_out, seed),
+        **_gaps(user, fitted, held_out, seed),
         held_out=tuple(c.conversation_id for c in held_out),
-        _simulator=simulator,
+        polish=polished,
+        _simulator=user,
     )
+
+
+def _user(counted: LogSimulator, polished: Polish | None) -> LogSimulator:
+    """The counted user, with the knobs of a polish that was taken."""
+    return turned(counted, polished.knobs) if polished and polished.taken else counted
 
 
 def _gaps(
@@ -195,11 +242,10 @@ def _gaps(
     held_out: Sequence[Conversation],
     seed: int,
 ) -> dict[str, Any]:
-    agents = held_out if any(any(c.said_by("assistant")) for c in held_out) else None
-    n = len(held_out)
-    simulated = simulator.generate(n, seed, agent_turns=agents)
-    real, after, before = map(moments, (held_out, simulated, scripted(fitted, n, agents)))
-    words = [UserTurns.of(side).lengths for side in (held_out, simulated)]
+    made = simulated(simulator, held_out, seed)
+    script = scripted(fitted, len(held_out), agents_in(held_out))
+    real, after, before = map(moments, (held_out, made, script))
+    words = [UserTurns.of(side).lengths for side in (held_out, made)]
     means = [float(lengths.mean()) for lengths in words]
     return {
         "gap_before": moment_gap(real, before),

@@ -31,6 +31,7 @@ class PhraseBank:
 
     def __init__(self, turns: Sequence[tuple[Signature, Sequence[Hashable], Pieces]]) -> None:
         """Of each turn its signature, its descriptions from wide to narrow, and its pieces."""
+        self.enough: float = ENOUGH
         self.splices = Splices([(_group(done, pieces), pieces) for done, _, pieces in turns])
         self.size = len(turns)
         self._turns = [(signature, pieces) for signature, _, pieces in turns]
@@ -55,11 +56,11 @@ class PhraseBank:
         return self._parts[signature]
 
     def shelf(self, signature: Signature, descriptions: Sequence[Hashable]) -> list[int]:
-        """Turns of this signature on the narrowest shelf that has `ENOUGH` of them."""
+        """Turns of this signature on the narrowest shelf that has `enough` of them."""
         shelves = self._shelves[signature]
         for level in range(len(descriptions), 0, -1):
             found = shelves.get((level, descriptions[level - 1]))
-            if found is not None and len(found) >= ENOUGH:
+            if found is not None and len(found) >= self.enough:
                 return found
         return shelves[0, ()]
 

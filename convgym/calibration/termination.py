@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,13 @@ class Termination:
         for place in enumerate(features):
             logit += self._weights.get(place, 0.0)
         return 1 / (1 + math.exp(-logit))
+
+    def tilted(self, shift: float, sharpness: float) -> Termination:
+        """The hazard with logit' = shift + sharpness · logit (Platt scaling)."""
+        made = copy(self)
+        made._bias = shift + sharpness * self._bias
+        made._weights = {place: sharpness * weight for place, weight in self._weights.items()}
+        return made
 
 
 def _fitted(rows: NDArray[np.int64], ended: Floats, size: int) -> Floats:

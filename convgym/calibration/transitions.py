@@ -21,6 +21,7 @@ import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
@@ -46,6 +47,14 @@ class _Successors(Generic[Y]):
         self.prior = 0.0
         """s · d, once s is chosen."""
 
+    def shrunk(self, strength: float) -> _Successors[Y]:
+        """The same counts, which are only read, with another s."""
+        made: _Successors[Y] = _Successors.__new__(_Successors)
+        made.counts, made.outcomes, made.sums = self.counts, self.outcomes, self.sums
+        made.total, made.different = self.total, self.different
+        made.prior = strength * self.different
+        return made
+
 
 class Backoff(Generic[Y]):
     """P(outcome | histories), drawn and weighed."""
@@ -65,6 +74,16 @@ class Backoff(Generic[Y]):
         for strength, table in zip(self.strengths, self._after, strict=True):
             for after in table.values():
                 after.prior = strength * after.different
+
+    def shrunk(self, strengths: Sequence[float]) -> Backoff[Y]:
+        """The same counts with other strengths."""
+        made = copy(self)
+        made.strengths = list(strengths)
+        made._after = [
+            {history: after.shrunk(strength) for history, after in table.items()}
+            for strength, table in zip(made.strengths, self._after, strict=True)
+        ]
+        return made
 
     def draw(self, histories: History, uniform: float) -> Y:
         """The outcome that a number in [0, 1) chooses."""

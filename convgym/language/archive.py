@@ -27,7 +27,7 @@ from convgym.errors import InvalidConfiguration
 Arrays = Mapping[str, NDArray[Any]]
 _ABOUT = "about.json"
 _DAMAGE = (
-    OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, KeyError, TypeError, ValueError,
+    OSError, zipfile.BadZipFile, zlib.error, RuntimeError, KeyError, TypeError, ValueError,
     EOFError,
 )  # fmt: skip
 """What a damaged file makes zipfile, numpy and json raise."""

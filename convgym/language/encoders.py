@@ -61,7 +61,7 @@ class Encoder(Protocol):
 def encoder_of(given: str | os.PathLike[str] | Encoder = "hashed") -> Encoder:
     """The encoder that `given` names, or is.
 
-        "hashed"  "hashed:512"          HashedEncoder, of 256 or of so many numbers
+        "hashed"  "hashed:512"          HashedEncoder, of 256 or of so many numbers; or "hash"
         "table.npz"  "glove.50d.txt"    StaticEncoder, from a file
         "all-MiniLM-L6-v2"              OnnxEncoder, from a folder
 
@@ -72,7 +72,7 @@ def encoder_of(given: str | os.PathLike[str] | Encoder = "hashed") -> Encoder:
         return given
     if isinstance(given, str):
         kind, _, dim = given.partition(":")
-        if kind == "hashed" and (dim.isdecimal() or given == "hashed"):
+        if kind in ("hash", "hashed") and (dim.isdecimal() or given == kind):
             return HashedEncoder(int(dim)) if dim else HashedEncoder()
     if isinstance(given, str | os.PathLike):
         if os.path.isdir(given):
