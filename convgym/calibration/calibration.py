@@ -176,7 +176,7 @@ def calibrate(
     simulator = LogSimulator.of(fitted, acts_of)
     return Calibration(
         method="counts" if counted else "text",
-        posterior=fit_parameters(simulator.log),
+        posterior=fit_parameters(simulator.log, labelled=counted),
         **_gaps(simulator, fitted, held_out, seed),
         held_out=tuple(c.conversation_id for c in held_out),
         _simulator=simulator,

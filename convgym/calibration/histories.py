@@ -13,26 +13,29 @@ from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Sequence
 from operator import itemgetter
 
+from convgym.calibration.roles import Prompt
 from convgym.calibration.signatures import Heard, LoggedUser, Signature
 
-KIND, STYLE, PLACE, STAGE, TOLD, LAST, BEFORE, LAST_SLOTS, AGENT, ASKED, ENDS, ACTS = range(12)
+KIND, STYLE, PLACE, STAGE, TOLD, LAST, BEFORE, LAST_SLOTS, AGENT, ASKED, ENDS, ACTS, CUE = (
+    range(13)
+)
 Row = list[Hashable]
 Chain = tuple[tuple[int, ...], ...]
 
 ACTS_AFTER: Chain = (
-    (ENDS, STAGE), (ENDS, LAST), (ENDS, AGENT), (ENDS, KIND, LAST), (ENDS, KIND, AGENT, LAST),
-    (ENDS, KIND, AGENT, LAST, TOLD), (ENDS, KIND, AGENT, LAST, TOLD, STAGE),
+    (ENDS, CUE), (ENDS, CUE, STAGE), (ENDS, CUE, LAST), (ENDS, AGENT, CUE), (ENDS, KIND, CUE, LAST),
+    (ENDS, KIND, AGENT, LAST, CUE), (ENDS, KIND, AGENT, LAST, TOLD, CUE), (ENDS, KIND, AGENT, LAST, TOLD, STAGE, CUE),
 )  # fmt: skip
 SLOTS_AFTER: Chain = (
-    (ACTS,), (ACTS, KIND), (ACTS, KIND, ASKED), (ACTS, KIND, ASKED, LAST_SLOTS),
-    (ACTS, KIND, ASKED, LAST_SLOTS, LAST),
+    (ACTS,), (ACTS, CUE), (ACTS, KIND, CUE), (ACTS, KIND, ASKED, CUE), (ACTS, KIND, ASKED, CUE, LAST_SLOTS),
+    (ACTS, KIND, ASKED, CUE, LAST_SLOTS, LAST),
 )  # fmt: skip
 END_AFTER: Chain = (
     (PLACE,), (KIND, STAGE), (KIND, LAST), (LAST, STAGE), (LAST, BEFORE), (LAST, TOLD), (AGENT,),
 )  # fmt: skip
 PHRASE_AFTER: Chain = (
-    (AGENT,), (AGENT, STAGE), (STYLE,), (KIND, STYLE), (KIND, AGENT, STYLE),
-    (KIND, AGENT, STYLE, ENDS, STAGE),
+    (CUE,), (CUE, ENDS), (CUE, ENDS, STYLE), (CUE, KIND, ENDS, STYLE), (CUE, KIND, AGENT, ENDS, STYLE),
+    (CUE, KIND, AGENT, STYLE, ENDS, STAGE),
 )  # fmt: skip
 
 BEGIN: Signature = (("begin",), ())
@@ -59,10 +62,11 @@ class Progress:
 
     def row(self, heard: Heard, ends: bool = False, acts: Hashable = ()) -> Row:
         """The columns of the next choice; `ends` and `acts` where they are chosen already."""
+        prompt = Prompt(heard)
         return [
             self.kind, self.style, min(self.place, LAST_PLACE), bisect_right(STAGES, self.place),
             bisect_right(TOLD_FROM, len(self.told)), self.last[0], self.before[0], self.last[1],
-            heard.acts, heard.asked, ends, acts,
+            heard.acts, heard.asked, ends, acts, (not self.place, prompt.asked, prompt.failed),
         ]  # fmt: skip
 
     def say(self, signature: Signature) -> None:
