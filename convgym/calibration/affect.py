@@ -37,14 +37,17 @@ def affect_posterior(
     events: Sequence[NDArray[np.bool_]],
     mean: Floats,
     sd: Floats,
-    certain: tuple[bool, bool] = (True, True),
+    escalations_labelled: bool = True,
+    closings_labelled: bool = True,
 ) -> tuple[Floats, Floats]:
     """Mode and standard deviations of the eight numbers, on the scale of their links.
 
     events: of each conversation (turns, 5): failed, repeated, empathy, escalated, left.
     mean, sd: of the normal prior.  (8,)
-    certain: whether escalations, and closings, are known; else they were misread at rates that are
-        estimated as well, from the priors of `convgym.calibration.misreading`.
+    escalations_labelled: else they were misread at two rates that are estimated as well, from the
+        priors of `convgym.calibration.misreading`.
+    closings_labelled: else nothing tells who left from who closed in other words, and leaving
+        says nothing.
     """
     longest = max(map(len, events))
     padded = np.zeros((longest, len(events), 5))
@@ -52,14 +55,11 @@ def affect_posterior(
     for number, rows in enumerate(events):
         padded[: len(rows), number] = rows
         there[: len(rows), number] = 1.0
-    there += np.vstack([there[1:], np.zeros((1, len(events)))])  # 2: not the last turn
-    unsure = [kind for kind, known in enumerate(certain) if not known]
-    nuisance = np.array([FALSE_ALARMS, SENSITIVITY] * len(unsure)).reshape(-1, 2)
+    nuisance = np.array([] if escalations_labelled else [FALSE_ALARMS, SENSITIVITY]).reshape(-1, 2)
 
     def log_likelihood(free: Floats) -> Floats:
-        rates = np.array([[0.0, 1.0], [0.0, 1.0]])
-        rates[unsure] = 1 / (1 + np.exp(-free[len(mean) :].reshape(-1, 2)))
-        return _log_likelihood(free[: len(mean)], rates, padded, there)
+        reading = (0.0, 1.0) if escalations_labelled else _sigmoid(free[len(mean) :])
+        return _log_likelihood(free[: len(mean)], reading, closings_labelled, padded, there)
 
     mode, spread = laplace(
         log_likelihood, np.append(mean, nuisance[:, 0]), np.append(sd, nuisance[:, 1])
@@ -67,13 +67,16 @@ def affect_posterior(
     return mode[: len(mean)], spread[: len(mean)]
 
 
-def _log_likelihood(free: Floats, rates: Floats, events: Floats, there: Floats) -> Floats:
+def _log_likelihood(
+    free: Floats, reading: Sequence[float] | Floats, closings: bool, events: Floats, there: Floats
+) -> Floats:
     """Of each conversation.
 
-    rates: P(read | did not), P(read | did) of escalating, and of closing.  (2, 2)
-    there: 0 where no turn is, 1 at the last, 2 before it.  (turns, conversations)
+    reading: P(an escalation is read | none), and P(it is read | one).
+    there: 1 where a turn is.  (turns, conversations)
     """
     mu, ln_sd, fail, repeat, decay, leave, escalate, relief = free
+    alarm, right = reading
     gain = np.exp([fail, repeat, relief])
     keeps = 1 / (1 + np.exp(-decay))
     patience = np.exp(mu + np.exp(ln_sd) * _NODES)  # (5,)
@@ -83,14 +86,12 @@ def _log_likelihood(free: Floats, rates: Floats, events: Floats, there: Floats) 
         added = gain[0] * row[:, 0] + gain[1] * row[:, 1] - gain[2] * row[:, 2]
         frustration = np.maximum(0.0, keeps * frustration + added)
         over = frustration[:, None] - patience
-        (alarm, right), (closed, closes) = rates
         escalates = alarm + (right - alarm) * _sigmoid(np.exp(escalate) * over)
-        leaves = _sigmoid(np.exp(leave) * over)
-        # Who goes on has not left; of who ends, words tell whether they closed.
-        ends_so = (1 - closes) + (closes - closed) * leaves
-        left = np.where(seen[:, None] == 2, 1 - leaves, _chosen(row[:, 4], ends_so))
-        told = np.log(np.maximum(_chosen(row[:, 3], escalates) * left, _LEAST))
-        total += (seen[:, None] > 0) * told
+        told = np.log(np.maximum(_chosen(row[:, 3], escalates), _LEAST))
+        if closings:
+            leaves = _sigmoid(np.exp(leave) * over)
+            told += np.log(np.maximum(_chosen(row[:, 4], leaves), _LEAST))
+        total += seen[:, None] * told
     found: Floats = np.logaddexp.reduce(total + np.log(_WEIGHTS), axis=1)
     return found
 

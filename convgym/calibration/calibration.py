@@ -58,7 +58,7 @@ class Calibration:
     gap_after: float
     """Of the fitted user."""
     floor: float
-    """Of random halves of the held-out conversations."""
+    """Of as many real conversations of the fitted part."""
     kl_div: float
     """Of words a turn, real from simulated, in nats."""
     length_match: float
@@ -198,7 +198,7 @@ def _gaps(
     return {
         "gap_before": moment_gap(real, before),
         "gap_after": moment_gap(real, after),
-        "floor": moment_floor(real, seed=seed),
+        "floor": moment_floor(real, moments(fitted), seed=seed),
         "kl_div": compute_kl_divergence(histogram(words[0]), histogram(words[1])),
         "length_match": 1 - abs(means[1] - means[0]) / means[0],
     }

@@ -1,16 +1,18 @@
-"""How many words turns have: five numbers from counts that are whole, cut short and clustered.
+"""How many words turns have: six numbers from counts that are whole, clustered and at times habit.
 
     y = ln(1 + words) = len_mu + u + len_per_slot · slots + len_fr · failures + ε
         u ~ N(0, verb_sd²) of a user, ε ~ N(0, len_sd²) of a turn
+    of answers, a share short_answer is of `SHORT` words or fewer, whatever y would be
 
 Words come whole: k words say that y lay between ln(k + ½) and ln(k + 3/2), one word that it lay
-below. An answer of `SHORT` words or fewer may be a habit (`short_answer`) rather than this draw, so
-answers count only where they are longer, and their likelihood is that of longer ones. u is
-integrated out by Gauss-Hermite quadrature. Knows nothing of texts.
+below. u is integrated out by Gauss-Hermite quadrature about where a user's turns put it. Where no
+slots are labelled, what they add to answers, to other turns and to the spread are three more numbers,
+and `len_per_slot` is the prior's. Knows nothing of texts.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,48 +22,70 @@ from convgym.calibration.laplace import laplace
 from convgym.errors import MissingExtra
 
 Floats = NDArray[np.float64]
-NAMES = ("len_mu", "len_per_slot", "len_fr", "len_sd", "verb_sd")
+NAMES = ("len_mu", "len_per_slot", "len_fr", "len_sd", "verb_sd", "short_answer")
 SHORT = 2
 """Words of a short answer at most."""
+UNLABELLED = np.array([(math.log(0.1), 0.7), (0.05, 0.12), (0.05, 0.12)])
+"""Means and sds of what slots do where none are labelled: the logarithm of the sd of y by their
+number, and what they add to a turn and to an answer; of half a slot, give or take a third, at the
+prior of len_per_slot."""
 MOST = 2_000
 """Conversations that are looked at; more would tell little and take long."""
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
-_WEIGHTS = np.log(_WEIGHTS / _WEIGHTS.sum())
-_LEAST = 1e-9
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
+_WEIGHTS = np.log(_WEIGHTS / _WEIGHTS.sum()) + _NODES**2 / 2
+_LEAST = 1e-12
 
 
 def length_posterior(
-    turns: Sequence[tuple[int, int, bool, int, int]], mean: Floats, sd: Floats
+    turns: Sequence[tuple[int, int, bool, int, int]],
+    mean: Floats,
+    sd: Floats,
+    slots_labelled: bool = True,
 ) -> tuple[Floats, Floats]:
-    """Mode and standard deviations of `NAMES`, the last two as logarithms.
+    """Mode and standard deviations of `NAMES`: sds as logarithms, the share as its logit.
 
     turns: (conversation, words, answers a question, slots told, failures so far) of each, those
-        of a conversation together; answers of `SHORT` words or fewer are left out.
-    mean, sd: of the normal prior.  (5,)
+        of a conversation together.
+    mean, sd: of the normal prior.  (6,)
     """
     try:
         from scipy.special import ndtr
     except ImportError as error:
         raise MissingExtra("scipy", "calibration") from error
     number, words, answers, slots, failures = np.array(turns, dtype=float).T
-    _, owner = np.unique(number, return_inverse=True)
-    kept = (owner < MOST) & ((words > SHORT) | (answers == 0))
-    _, starts = np.unique(owner[kept], return_index=True)
-    words, answers, slots, failures = (x[kept] for x in (words, answers, slots, failures))
-    above = np.log(words + 1.5)
-    below = np.where(words > 1, np.log(words + 0.5), -np.inf)
-    shortest = np.where(answers == 1, np.log(SHORT + 1.5), -np.inf)
+    _, starts, owner = np.unique(number, return_index=True, return_inverse=True)
+    if len(starts) > MOST:
+        number, words, answers, slots, failures, owner = (
+            column[: starts[MOST]] for column in (number, words, answers, slots, failures, owner)
+        )
+        starts = starts[:MOST]
+    length = np.log1p(words)
+    above, below = np.log(words + 1.5), np.where(words > 1, np.log(words + 0.5), -np.inf)
+    short = (answers == 1) & (words <= SHORT)  # drawn short, or short by habit
+    below[short], above[short] = -np.inf, np.log(SHORT + 1.5)
+    drawn = np.where(short, 0.0, 1.0)
 
     def log_likelihood(free: Floats) -> Floats:
-        start, per_slot, per_failure, ln_sd, ln_verbosity = free
-        expected = start + per_slot * slots + per_failure * failures
-        centre = expected + np.exp(ln_verbosity) * _NODES[:, None]  # (nodes, turns)
-        scale = np.exp(ln_sd)
-        inside = ndtr((above - centre) / scale) - ndtr((below - centre) / scale)
-        possible = ndtr((centre - shortest) / scale)
-        told = np.log(np.maximum(inside, _LEAST)) - np.log(np.maximum(possible, _LEAST))
-        users = np.add.reduceat(told, starts, axis=1) + _WEIGHTS[:, None]
+        start, per_slot, per_failure, ln_sd, ln_verbosity, habit = free[: len(NAMES)]
+        scale, spread, habit = np.exp(ln_sd), np.exp(ln_verbosity), 1 / (1 + np.exp(-habit))
+        trouble = per_failure * failures
+        expected, noise = start + per_slot * slots + trouble, scale
+        if not slots_labelled:
+            expected = start + np.where(answers == 1, free[-1], free[-2]) + trouble
+            noise = np.sqrt(scale**2 + np.exp(2 * free[-3]))
+        weight = drawn / noise**2
+        tight = 1 / (np.bincount(owner, weight) + spread**-2)  # variance of u, given the turns
+        about = tight * np.bincount(owner, weight * (length - expected))
+        u = about + np.sqrt(tight) * _NODES[:, None]  # (nodes, users)
+        centre = expected + u[:, owner]
+        inside = ndtr((above - centre) / noise) - ndtr((below - centre) / noise)
+        said = np.where(answers == 1, habit * short + (1 - habit) * inside, inside)
+        users = np.add.reduceat(np.log(np.maximum(said, _LEAST)), starts, axis=1)
+        users += _WEIGHTS[:, None] + np.log(tight / spread**2) / 2 - (u / spread) ** 2 / 2
         total: Floats = np.logaddexp.reduce(users, axis=0)
         return total
 
-    return laplace(log_likelihood, mean, sd)
+    if not slots_labelled:
+        mean, sd = np.append(mean, UNLABELLED[:, 0]), np.append(sd, UNLABELLED[:, 1])
+    mode, deviation = laplace(log_likelihood, mean, sd)
+    return mode[: len(NAMES)], deviation[: len(NAMES)]

@@ -64,11 +64,13 @@ def moment_gap(real: Floats, sim: Floats) -> float:
     return float(np.mean(squares)) if squares else 0.0
 
 
-def moment_floor(real: Floats, splits: int = 20, seed: int = 0) -> float:
-    """The gap between random halves of real conversations, on average."""
-    chance, half = np.random.default_rng(seed), len(real) // 2
-    gaps = []
-    for _ in range(splits):
-        mixed = chance.permutation(real)
-        gaps.append(moment_gap(mixed[:half], mixed[half:]))
-    return float(np.mean(gaps))
+def moment_floor(real: Floats, others: Floats, draws: int = 20, seed: int = 0) -> float:
+    """The gap between real conversations and as many others that are real, on average.
+
+    About 1, and more where the two parts happen to differ: what a gap on `real` is measured by,
+    for the same chance is in both. A simulator that knows `others` only, and all of them, comes to
+    1 + n_real / (2 n_others) of it.
+    """
+    chance, n = np.random.default_rng(seed), min(len(real), len(others))
+    drawn = (others[chance.permutation(len(others))[:n]] for _ in range(draws))
+    return float(np.mean([moment_gap(real, some) for some in drawn]))

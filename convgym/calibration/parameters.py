@@ -15,7 +15,6 @@ was answered no cue tells, so without slots in the labels `answer` is the prior'
 always, for nothing in a log tells a typo from a name. Lengths: `convgym.calibration.lengths`.
 
 `thank` and `bye` are of those who close with one or the other; who ends with neither has left.
-`short_answer` is how often answers are short beyond how often other turns are.
 `identifiable` is posterior sd / prior sd: near 0 the log tells, near 1 it says nothing and the
 number is the prior's.
 """
@@ -33,7 +32,7 @@ from convgym.calibration.affect import NAMES as AFFECT
 from convgym.calibration.affect import affect_posterior
 from convgym.calibration.lengths import NAMES as LENGTHS
 from convgym.calibration.lengths import SHORT, length_posterior
-from convgym.calibration.misreading import rate_posterior
+from convgym.calibration.misreading import UNREAD, WELL_READ, rate_posterior
 from convgym.calibration.roles import Roles
 from convgym.calibration.signatures import ASKED, LoggedTurn, LoggedUser
 from convgym.data import cues
@@ -104,7 +103,8 @@ class Posterior:
 
     mean: float
     sd: float
-    """On the scale of the link for `log`, and of affect's `logit`; else the number's own."""
+    """On the scale of the link for `log`, and for `logit` in affect and of `short_answer`; else the
+    number's own."""
     low: float
     high: float
     """95 %."""
@@ -125,7 +125,7 @@ def fit_parameters(log: Sequence[LoggedUser], labelled: bool = True) -> dict[str
     """
     roles = Roles(log, labelled)
     slots_labelled = any(turn.slots for user in log for turn in user.turns)
-    counts = {name: np.zeros((len(log), 2)) for name in (*_RATES, UNASKED)}
+    counts = {name: np.zeros((len(log), 2)) for name in _RATES}
     turns: list[tuple[int, int, bool, int, int]] = []
     events = [
         _counted(number, user, roles, slots_labelled, counts, turns)
@@ -136,18 +136,14 @@ def fit_parameters(log: Sequence[LoggedUser], labelled: bool = True) -> dict[str
     }
     certain["open_slot"] = slots_labelled
     found = {name: _rate(PARAMETER[name], counts[name], certain[name]) for name in _RATES}
-    short = counts[UNASKED].sum(axis=0)
-    found["short_answer"] = _rate(
-        PARAMETER["short_answer"], counts["short_answer"], False,
-        (0.5 + short[0], 0.5 + short[1] - short[0]),
-    )  # fmt: skip
-    closings_labelled = {"thank", "bye"} <= roles.labelled
-    found |= _affect(events, ("escalate" in roles.labelled, closings_labelled))
+    found |= _affect(events, "escalate" in roles.labelled, {"thank", "bye"} <= roles.labelled)
     found |= _lengths(turns, slots_labelled)
     return {p.name: found[p.name] for p in PARAMETERS}
 
 
-_RATES = tuple(p.name for p in PARAMETERS if p.link == "logit" and p.name not in AFFECT)
+_RATES = tuple(
+    p.name for p in PARAMETERS if p.link == "logit" and p.name not in (*AFFECT, *LENGTHS)
+)
 _ROLE_OF = {
     "greet_only": "greet",
     "unavailable_request": "unavailable",
@@ -156,7 +152,6 @@ _ROLE_OF = {
 }
 _EXACT = {"answer", "extra_slot", "wrong_slot", "formality", "emphasis", "typo"}
 """Counted from labels or marks alone."""
-UNASKED = "short turn that answers nothing"
 
 
 def _counted(
@@ -192,8 +187,6 @@ def _counted(
         failures += prompt.failed
         told, words = told_slots(turn), len(cues.words_of(turn.text))
         turns.append((number, words, prompt.asked, len(told), failures))
-        if not prompt.asked:
-            chance(UNASKED, words <= SHORT)
         if place == 0 and had == {"greet"}:
             continue
         for name in ("question", "off_topic", "change_mind", "confirm_back", "ack"):
@@ -208,7 +201,6 @@ def _counted(
             chance("correct", "correct" in had)
         if prompt.asked:
             chance("vague", "vague" in had)
-            chance("short_answer", words <= SHORT)
             chance("reject_offer", "reject" in had)
             asked = set(turn.heard.asked)
             answered = asked & {slot.rpartition("-")[2] for slot in told}
@@ -232,15 +224,10 @@ def told_slots(turn: LoggedTurn) -> list[str]:
     return [slot for slot in turn.slots if not slot.endswith(ASKED)]
 
 
-def _rate(
-    parameter: Parameter,
-    counts: np.ndarray,
-    certain: bool,
-    false_alarms: tuple[float, float] | None = None,
-) -> Posterior:
+def _rate(parameter: Parameter, counts: np.ndarray, certain: bool) -> Posterior:
     """counts: of each conversation how often it happened, and could.  (conversations, 2)
 
-    certain: whether what was counted is what happened; see `rate_posterior` where it is not.
+    certain: whether what was counted is what happened; else it was read off words.
     """
     try:
         from scipy.stats import beta
@@ -259,33 +246,44 @@ def _rate(
         mean, sd = float(after.mean()), float(after.std())
         low, high = map(float, after.ppf([0.025, 0.975]))
     else:
-        mean, sd, low, high = rate_posterior(prior, happened, n, false_alarms)
+        role = _ROLE_OF.get(parameter.name, parameter.name)
+        unread = 0.0 if role in WELL_READ else UNREAD
+        mean, sd, low, high = rate_posterior(prior, happened, n, unread)
     return Posterior(mean, sd, low, high, sd / parameter.sd, float(n))
 
 
 def _affect(
-    events: Sequence[np.ndarray], certain: tuple[bool, bool]
+    events: Sequence[np.ndarray], escalations_labelled: bool, closings_labelled: bool
 ) -> dict[str, Posterior]:
     """The affect block; the prior where no agent ever failed or repeated itself."""
     troubled = sum(bool(rows[:, :2].any()) for rows in events)
     mean, sd = _priors(AFFECT)
-    mode, spread = affect_posterior(events, mean, sd, certain) if troubled else (mean, sd)
+    mode, spread = mean, sd
+    if troubled:
+        known = escalations_labelled, closings_labelled
+        mode, spread = affect_posterior(events, mean, sd, *known)
     return _normal(AFFECT, mode, spread, troubled)
 
 
 def _lengths(
     turns: Sequence[tuple[int, int, bool, int, int]], slots_labelled: bool
 ) -> dict[str, Posterior]:
-    """How long turns are; what a slot adds is the prior's where none is labelled."""
+    """How long turns are."""
     mean, sd = _priors(LENGTHS)
-    mode, spread = length_posterior(turns, mean, sd) if turns else (mean, sd)
+    mode, spread = length_posterior(turns, mean, sd, slots_labelled) if turns else (mean, sd)
     return _normal(LENGTHS, mode, spread, len(turns))
 
 
 def _priors(names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Means and standard deviations on the scales of the links."""
     priors = [PARAMETER[name] for name in names]
-    return np.array([_linked(p.link, p.mean) for p in priors]), np.array([p.sd for p in priors])
+    return np.array([_linked(p.link, p.mean) for p in priors]), np.array(list(map(_link_sd, priors)))
+
+
+def _link_sd(p: Parameter) -> float:
+    """The prior's; of a probability that is counted elsewhere, by the delta method."""
+    counted = p.link == "logit" and p.block != "affect"
+    return p.sd / (p.mean * (1 - p.mean)) if counted else p.sd
 
 
 def _normal(
@@ -295,8 +293,8 @@ def _normal(
     found = {}
     for name, m, s in zip(names, mode.tolist(), spread.tolist(), strict=True):
         p = PARAMETER[name]
-        at = [_unlinked(p.link, m + side * 1.96 * s) for side in (0, -1, 1)]
-        found[name] = Posterior(at[0], s, at[1], at[2], s / p.sd, n)
+        mean, low, high = (_unlinked(p.link, m + side * 1.96 * s) for side in (0, -1, 1))
+        found[name] = Posterior(mean, s, low, high, s / _link_sd(p), n)
     return found
 
 
