@@ -44,7 +44,7 @@ Pairs = Mapping[str, Sequence[tuple[bool, bool]]]
 
 
 def main(paths: list[str]) -> None:
-    sensitivity, false_alarms, never = [], [], []
+    sensitivity, hardly, false_alarms, never = [], [], [], []
     for name, pairs in [*map(of_log, paths), *map(of_phrases, DOMAINS)]:
         for role in (*ROLES, "open_slot"):
             did, read = np.array(pairs.get(role, [(False, False)])).T
@@ -55,9 +55,15 @@ def main(paths: list[str]) -> None:
             smooth = [logit((k + 0.5) / (n + 1)) for k, n in of]
             sensitivity += [smooth[0]] if s else []
             false_alarms.append(smooth[1])
-            never += [] if role in WELL_READ else [s == 0]
+            if role not in WELL_READ:
+                hardly.append(smooth[0])
+                never.append(s == 0)
             print(f"{name:18} {role:12} s {s:.3f}  f {f:.4f}  turns {of[0][1]}")
-    for name, found in (("s, where ever read", sensitivity), ("f", false_alarms)):
+    for name, found in (
+        ("s, where ever read", sensitivity),
+        ("s, where not well read", hardly),
+        ("f", false_alarms),
+    ):
         print(f"logit {name}: mean {np.mean(found):.1f}, sd {np.std(found, ddof=1):.1f}")
     print(f"never read: {sum(never)} of {len(never)} that are not well read")
 

@@ -31,7 +31,7 @@ FAILS = (
 FEELS = ("I am sorry to hear that.", "How annoying for you.", "I understand.")
 SAYS = {
     "greet": ("hello", "hey there", "morning", "hi it's me again", "dear team"),
-    "question": ("how long does it take?", "what's the price", "do you ship abroad?", "why is that"),
+    "question": ("how long does it take?", "what's the price", "do you ship abroad?", "why"),
     "off_topic": ("it's pouring here", "my cat sits on the keyboard", "what a day"),
     "second_goal": ("also my invoice is wrong", "besides, my login broke", "one more thing"),
     "change_mind": ("actually cancel that", "wait, take the blue one", "i'd rather keep it"),

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgym.calibration.laplace import laplace
-from convgym.calibration.misreading import FALSE_ALARMS, SENSITIVITY
+from convgym.calibration.misreading import FALSE_ALARMS, HARDLY_READ
 
 Floats = NDArray[np.float64]
 NAMES = (
@@ -55,7 +55,7 @@ def affect_posterior(
     for number, rows in enumerate(events):
         padded[: len(rows), number] = rows
         there[: len(rows), number] = 1.0
-    nuisance = np.array([] if escalations_labelled else [FALSE_ALARMS, SENSITIVITY]).reshape(-1, 2)
+    nuisance = np.array([] if escalations_labelled else [FALSE_ALARMS, HARDLY_READ]).reshape(-1, 2)
 
     def log_likelihood(free: Floats) -> Floats:
         reading = (0.0, 1.0) if escalations_labelled else _sigmoid(free[len(mean) :])

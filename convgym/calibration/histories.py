@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Sequence
 from operator import itemgetter
 
-from convgym.calibration.roles import Prompt
+from convgym.calibration.roles import cue
 from convgym.calibration.signatures import Heard, LoggedUser, Signature
 
 KIND, STYLE, PLACE, STAGE, TOLD, LAST, BEFORE, LAST_SLOTS, AGENT, ASKED, ENDS, ACTS, CUE, OPENS = (
@@ -63,11 +63,10 @@ class Progress:
 
     def row(self, heard: Heard, ends: bool = False, acts: Hashable = ()) -> Row:
         """The columns of the next choice; `ends` and `acts` where they are chosen already."""
-        prompt = Prompt(heard)
         return [
             self.kind, self.style, min(self.place, LAST_PLACE), bisect_right(STAGES, self.place),
             bisect_right(TOLD_FROM, len(self.told)), self.last[0], self.before[0], self.last[1],
-            heard.acts, heard.asked, ends, acts, (prompt.asked, prompt.failed),
+            heard.acts, heard.asked, ends, acts, cue(heard),
             self.place == 0,
         ]  # fmt: skip
 

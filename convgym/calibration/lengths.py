@@ -6,8 +6,9 @@
 
 Words come whole: k words say that y lay between ln(k + ½) and ln(k + 3/2), one word that it lay
 below. u is integrated out by Gauss-Hermite quadrature about where a user's turns put it. Where no
-slots are labelled, what they add to answers, to other turns and to the spread are three more numbers,
-and `len_per_slot` is the prior's. Knows nothing of texts.
+slots are labelled, what they add to the spread, to other turns and to answers are three numbers
+more, and `len_per_slot` is the prior's; where agents' failures are read off words, how many true
+ones stand for one read is one more. Knows nothing of texts.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ UNLABELLED = np.array([(math.log(0.1), 0.7), (0.05, 0.12), (0.05, 0.12)])
 """Means and sds of what slots do where none are labelled: the logarithm of the sd of y by their
 number, and what they add to a turn and to an answer; of half a slot, give or take a third, at the
 prior of len_per_slot."""
+UNREAD = np.array([(0.86, 0.3)])
+"""Mean and sd of the slope of true failures so far on those read (MultiWOZ, train part: .86)."""
 MOST = 2_000
 """Conversations that are looked at; more would tell little and take long."""
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
 _WEIGHTS = np.log(_WEIGHTS / _WEIGHTS.sum()) + _NODES**2 / 2
 _LEAST = 1e-12
 
@@ -41,12 +44,14 @@ def length_posterior(
     mean: Floats,
     sd: Floats,
     slots_labelled: bool = True,
+    failures_labelled: bool = True,
 ) -> tuple[Floats, Floats]:
     """Mode and standard deviations of `NAMES`: sds as logarithms, the share as its logit.
 
     turns: (conversation, words, answers a question, slots told, failures so far) of each, those
         of a conversation together.
     mean, sd: of the normal prior.  (6,)
+    slots_labelled, failures_labelled: whether those numbers are known.
     """
     try:
         from scipy.special import ndtr
@@ -68,11 +73,12 @@ def length_posterior(
     def log_likelihood(free: Floats) -> Floats:
         start, per_slot, per_failure, ln_sd, ln_verbosity, habit = free[: len(NAMES)]
         scale, spread, habit = np.exp(ln_sd), np.exp(ln_verbosity), 1 / (1 + np.exp(-habit))
-        trouble = per_failure * failures
+        trouble = per_failure * failures * (1.0 if failures_labelled else free[-1])
         expected, noise = start + per_slot * slots + trouble, scale
         if not slots_labelled:
-            expected = start + np.where(answers == 1, free[-1], free[-2]) + trouble
-            noise = np.sqrt(scale**2 + np.exp(2 * free[-3]))
+            ln_noise, told, answered = free[len(NAMES) : len(NAMES) + 3]
+            expected = start + np.where(answers == 1, answered, told) + trouble
+            noise = np.sqrt(scale**2 + np.exp(2 * ln_noise))
         weight = drawn / noise**2
         tight = 1 / (np.bincount(owner, weight) + spread**-2)  # variance of u, given the turns
         about = tight * np.bincount(owner, weight * (length - expected))
@@ -85,7 +91,8 @@ def length_posterior(
         total: Floats = np.logaddexp.reduce(users, axis=0)
         return total
 
-    if not slots_labelled:
-        mean, sd = np.append(mean, UNLABELLED[:, 0]), np.append(sd, UNLABELLED[:, 1])
-    mode, deviation = laplace(log_likelihood, mean, sd)
+    more = [np.stack([mean, sd], axis=1)]
+    more += [] if slots_labelled else [UNLABELLED]
+    more += [] if failures_labelled else [UNREAD]
+    mode, deviation = laplace(log_likelihood, *np.concatenate(more).T)
     return mode[: len(NAMES)], deviation[: len(NAMES)]

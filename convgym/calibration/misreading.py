@@ -27,6 +27,8 @@ FALSE_ALARMS = (-5.4, 2.0)
 """Mean and sd of logit f, over all."""
 UNREAD = 6 / 19
 """Share of pairs that were never read, among those that are not `WELL_READ`."""
+HARDLY_READ = (-3.4, 1.7)
+"""Mean and sd of logit s over all of those, the ones that were never read as read half a time."""
 WELL_READ = frozenset(
     ("greet", "question", "reject", "ack", "thank", "bye", "politeness", "open_slot")
 )
@@ -57,7 +59,8 @@ def rate_posterior(
         s, f = (nodes.ravel() for nodes in np.meshgrid(*_nodes()))
         share = np.where(s, 1 - unread, unread * _NODES)
         q = np.clip(f + (s - f) * p[:, None], 1e-12, 1 - 1e-12)  # (cells, nodes)
-        likelihood = logsumexp(happened * np.log(q) + (n - happened) * np.log1p(-q), b=share, axis=1)
+        told = happened * np.log(q) + (n - happened) * np.log1p(-q)
+        likelihood = logsumexp(told, b=share, axis=1)
         weight *= np.exp(likelihood - likelihood.max())
     weight /= weight.sum()
     mean = float(weight @ p)

@@ -137,7 +137,7 @@ def fit_parameters(log: Sequence[LoggedUser], labelled: bool = True) -> dict[str
     certain["open_slot"] = slots_labelled
     found = {name: _rate(PARAMETER[name], counts[name], certain[name]) for name in _RATES}
     found |= _affect(events, "escalate" in roles.labelled, {"thank", "bye"} <= roles.labelled)
-    found |= _lengths(turns, slots_labelled)
+    found |= _lengths(turns, slots_labelled, roles.failures_labelled)
     return {p.name: found[p.name] for p in PARAMETERS}
 
 
@@ -266,18 +266,19 @@ def _affect(
 
 
 def _lengths(
-    turns: Sequence[tuple[int, int, bool, int, int]], slots_labelled: bool
+    turns: Sequence[tuple[int, int, bool, int, int]], *labelled: bool
 ) -> dict[str, Posterior]:
-    """How long turns are."""
+    """How long turns are; `labelled`: whether slots are, and agents' failures."""
     mean, sd = _priors(LENGTHS)
-    mode, spread = length_posterior(turns, mean, sd, slots_labelled) if turns else (mean, sd)
+    mode, spread = length_posterior(turns, mean, sd, *labelled) if turns else (mean, sd)
     return _normal(LENGTHS, mode, spread, len(turns))
 
 
 def _priors(names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Means and standard deviations on the scales of the links."""
     priors = [PARAMETER[name] for name in names]
-    return np.array([_linked(p.link, p.mean) for p in priors]), np.array(list(map(_link_sd, priors)))
+    means = [_linked(p.link, p.mean) for p in priors]
+    return np.array(means), np.array([_link_sd(p) for p in priors])
 
 
 def _link_sd(p: Parameter) -> float:

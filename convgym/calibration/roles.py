@@ -115,3 +115,9 @@ class Prompt:
     def feels(self) -> bool:
         """Whether it showed empathy."""
         return _EMPATHY.search(self.heard.text.lower()) is not None
+
+
+def cue(heard: Heard) -> tuple[bool, bool]:
+    """The least that an answer hangs on: whether the agent asked, and whether it told a failure."""
+    prompt = Prompt(heard)
+    return prompt.asked, prompt.failed
