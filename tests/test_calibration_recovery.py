@@ -76,9 +76,7 @@ def test_one_probability_by_hand():
 def test_a_misread_rate_is_what_people_drawn_by_chance_have(happened, n, unread):
     chance, draws = np.random.default_rng(0), 200_000
     p = chance.beta(1.0, 3.0, draws)
-    s, f = (
-        1 / (1 + np.exp(-chance.normal(*of, draws))) for of in (SENSITIVITY, FALSE_ALARMS)
-    )
+    s, f = (1 / (1 + np.exp(-chance.normal(*of, draws))) for of in (SENSITIVITY, FALSE_ALARMS))
     s[chance.random(draws) < unread] = 0.0
     q = np.clip(f + (s - f) * p, 1e-12, 1 - 1e-12)
     weight = np.exp(happened * np.log(q / 0.075) + (n - happened) * np.log((1 - q) / 0.925))
@@ -190,9 +188,7 @@ def recovered(seeds, logs, labelled):
         truth = drawn_truth(seed)
         found = calibrate(twin_log(truth, logs, seed, labelled))
         covered = [low <= truth[name] <= high for name, (low, high) in found.ci.items()]
-        rows.append(
-            (found.gap_after / found.floor, error(found.params, truth), np.mean(covered))
-        )
+        rows.append((found.gap_after / found.floor, error(found.params, truth), np.mean(covered)))
     return np.mean(rows, axis=0)
 
 

@@ -30,7 +30,7 @@ UNLABELLED = np.array([(math.log(0.1), 0.7), (0.05, 0.12), (0.05, 0.12)])
 """Means and sds of what slots do where none are labelled: the logarithm of the sd of y by their
 number, and what they add to a turn and to an answer; of half a slot, give or take a third, at the
 prior of len_per_slot."""
-UNREAD = np.array([(0.86, 0.3)])
+TRUE_FAILURES = np.array([(0.86, 0.3)])
 """Mean and sd of the slope of true failures so far on those read (MultiWOZ, train part: .86)."""
 MOST = 2_000
 """Conversations that are looked at; more would tell little and take long."""
@@ -93,6 +93,6 @@ def length_posterior(
 
     more = [np.stack([mean, sd], axis=1)]
     more += [] if slots_labelled else [UNLABELLED]
-    more += [] if failures_labelled else [UNREAD]
+    more += [] if failures_labelled else [TRUE_FAILURES]
     mode, deviation = laplace(log_likelihood, *np.concatenate(more).T)
     return mode[: len(NAMES)], deviation[: len(NAMES)]

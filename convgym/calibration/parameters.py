@@ -249,7 +249,7 @@ def _rate(parameter: Parameter, counts: np.ndarray, certain: bool) -> Posterior:
         role = _ROLE_OF.get(parameter.name, parameter.name)
         unread = 0.0 if role in WELL_READ else UNREAD
         mean, sd, low, high = rate_posterior(prior, happened, n, unread)
-    return Posterior(mean, sd, low, high, sd / parameter.sd, float(n))
+    return Posterior(mean, sd, low, high, min(1.0, sd / parameter.sd), float(n))
 
 
 def _affect(
