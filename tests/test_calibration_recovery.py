@@ -174,6 +174,14 @@ def test_the_floor_is_higher_where_the_real_parts_happen_to_differ():
     assert moment_floor(one + 0.3, other) > 2 * moment_floor(one, other)
 
 
+def test_what_too_few_conversations_have_says_nothing():
+    chance = np.random.default_rng(0)
+    one, other = chance.normal(size=(2, 90, 2))
+    one[19:, 1] = np.nan
+    one[:19, 1] += 50
+    assert moment_gap(one, other) == moment_gap(one[:, :1], other[:, :1])
+
+
 def test_moments_by_hand():
     spoken = talk("c", "hello", "where?", "a:I am sorry", "ok")
     found = moments([spoken, Conversation("silent", ())])
@@ -205,7 +213,7 @@ def test_a_few_small_twins_come_back(labelled):
     ("labelled", "most", "off_by"), [(True, 1.3, 0.10), (False, 1.6, 0.15)], ids=["acts", "text"]
 )
 def test_many_hidden_twins_come_back(labelled, most, off_by):
-    gap, off, covered = recovered(range(16), 1000, labelled)
+    gap, off, covered = recovered(range(100, 116), 1000, labelled)
     assert gap <= most
     assert off <= off_by
     assert 0.90 <= covered <= 0.99

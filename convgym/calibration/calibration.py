@@ -29,7 +29,15 @@ from convgym.calibration.divergences import compute_kl_divergence, histogram
 from convgym.calibration.log_simulator import LogSimulator
 from convgym.calibration.moments import moment_floor, moment_gap, moments
 from convgym.calibration.parameters import PARAMETERS, Posterior, fit_parameters
-from convgym.calibration.signatures import Gap, Heard, LoggedTurn, LoggedUser, is_labelled, speaks
+from convgym.calibration.signatures import (
+    Gap,
+    Heard,
+    LoggedTurn,
+    LoggedUser,
+    is_labelled,
+    logged_users,
+    speaks,
+)
 from convgym.calibration.text_acts import TextActs
 from convgym.calibration.turns import UserTurns
 from convgym.conversation import Conversation
@@ -52,7 +60,7 @@ class Calibration:
     method: Method
     """`counts` where the log's labels were used, `text` where acts were read off the words."""
     posterior: dict[str, Posterior]
-    """Of each of the 36 parameters."""
+    """Of each of the 36 parameters, from all conversations: the gaps do not use them."""
     gap_before: float
     """Of a script read off the fitted part."""
     gap_after: float
@@ -176,7 +184,7 @@ def calibrate(
     simulator = LogSimulator.of(fitted, acts_of)
     return Calibration(
         method="counts" if counted else "text",
-        posterior=fit_parameters(simulator.log, labelled=counted),
+        posterior=fit_parameters(logged_users(spoken, acts_of), labelled=counted),
         **_gaps(simulator, fitted, held_out, seed),
         held_out=tuple(c.conversation_id for c in held_out),
         _simulator=simulator,

@@ -19,6 +19,9 @@ from convgym.calibration.turns import MARKS, UserTurns
 from convgym.conversation import Conversation
 
 Floats = NDArray[np.float64]
+LEAST = 20
+"""Conversations that have a statistic, on either side; fewer make the noise itself unknown."""
+_ROUNDING = 1e-12
 _SHORT, _LONG = 2, 15
 
 
@@ -52,14 +55,17 @@ def moments(conversations: Sequence[Conversation]) -> Floats:
 
 
 def moment_gap(real: Floats, sim: Floats) -> float:
-    """The gap of two sets of moments; about 1 for two samples of one source."""
+    """The gap of two sets of moments; about 1 for two samples of one source.
+
+    0 where no statistic varies and has `LEAST` conversations on both sides.
+    """
     squares = []
     for one, other in zip(real.T, sim.T, strict=True):
         one, other = one[~np.isnan(one)], other[~np.isnan(other)]
-        if min(len(one), len(other)) < 2:
+        if min(len(one), len(other)) < LEAST:
             continue
         noise = one.var(ddof=1) / len(one) + other.var(ddof=1) / len(other)
-        if noise > 0:
+        if noise > _ROUNDING:
             squares.append((one.mean() - other.mean()) ** 2 / noise)
     return float(np.mean(squares)) if squares else 0.0
 
