@@ -50,14 +50,10 @@ class PhraseBank:
         return self._parts[signature]
 
     def shelf(self, signature: Signature, descriptions: Sequence[Hashable]) -> list[int]:
-        """Turns of this signature on the narrowest shelf that has `ENOUGH` of them.
-
-        Else on the widest that is described, however few: what answers a question says is not what
-        is said unasked.
-        """
+        """Turns of this signature on the narrowest shelf that has `ENOUGH` of them."""
         for level in range(len(descriptions), 0, -1):
             found = self._shelves.get((signature, level, descriptions[level - 1]))
-            if found is not None and (len(found) >= ENOUGH or level == 1):
+            if found is not None and len(found) >= ENOUGH:
                 return found
         return self._shelves[signature, 0, ()]
 
