@@ -92,7 +92,7 @@ class SimulatorConfig:
     """Agent turns after which a conversation is cut off; None leaves it to the environment."""
     seed: int = 0
     """Of the first conversation; the following ones take the numbers after it."""
-    calibration_epochs: int = 60
+    calibration_epochs: int = 0
     """How long `calibrate` polishes what it counted: `budget_s`, a nominal second an epoch, which
     is so many trials on any machine. 0: the counts alone."""
 

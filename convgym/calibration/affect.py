@@ -20,7 +20,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from convgym.errors import MissingExtra
+from convgym.calibration.laplace import laplace
+from convgym.calibration.misreading import FALSE_ALARMS, HARDLY_READ
 
 Floats = NDArray[np.float64]
 NAMES = (
@@ -29,51 +30,53 @@ NAMES = (
 )  # fmt: skip
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-_STEP = 1e-3
+_LEAST = 1e-300
 
 
 def affect_posterior(
-    events: Sequence[NDArray[np.bool_]], mean: Floats, sd: Floats
+    events: Sequence[NDArray[np.bool_]],
+    mean: Floats,
+    sd: Floats,
+    escalations_labelled: bool = True,
+    closings_labelled: bool = True,
 ) -> tuple[Floats, Floats]:
     """Mode and standard deviations of the eight numbers, on the scale of their links.
 
     events: of each conversation (turns, 5): failed, repeated, empathy, escalated, left.
     mean, sd: of the normal prior.  (8,)
+    escalations_labelled: else they were misread at two rates that are estimated as well, from the
+        priors of `convgym.calibration.misreading`.
+    closings_labelled: else nothing tells who left from who closed in other words, and leaving
+        says nothing.
     """
-    try:
-        from scipy.optimize import minimize
-    except ImportError as error:
-        raise MissingExtra("scipy", "calibration") from error
     longest = max(map(len, events))
     padded = np.zeros((longest, len(events), 5))
     there = np.zeros((longest, len(events)))
     for number, rows in enumerate(events):
         padded[: len(rows), number] = rows
         there[: len(rows), number] = 1.0
+    nuisance = np.array([] if escalations_labelled else [FALSE_ALARMS, HARDLY_READ]).reshape(-1, 2)
 
-    def loss(free: Floats) -> float:
-        prior = float(np.square((free - mean) / sd).sum()) / 2
-        return prior - _log_likelihood(free, padded, there)
+    def log_likelihood(free: Floats) -> Floats:
+        reading = (0.0, 1.0) if escalations_labelled else _sigmoid(free[len(mean) :])
+        return _log_likelihood(free[: len(mean)], reading, closings_labelled, padded, there)
 
-    mode: Floats = minimize(loss, mean, method="L-BFGS-B", options={"maxiter": 60}).x
-    steps = np.eye(len(mean)) * _STEP * sd
-    curve = np.array(
-        [
-            [
-                loss(mode + a + b) - loss(mode + a - b) - loss(mode - a + b) + loss(mode - a - b)
-                for b in steps
-            ]
-            for a in steps
-        ]
-    ) / (4 * np.outer(_STEP * sd, _STEP * sd))
-    # No direction can be less certain than the prior left it.
-    values, vectors = np.linalg.eigh(curve * np.outer(sd, sd))
-    spread = (vectors / np.maximum(values, 1.0)) @ vectors.T
-    return mode, sd * np.sqrt(spread.diagonal())
+    mode, spread = laplace(
+        log_likelihood, np.append(mean, nuisance[:, 0]), np.append(sd, nuisance[:, 1])
+    )
+    return mode[: len(mean)], spread[: len(mean)]
 
 
-def _log_likelihood(free: Floats, events: Floats, there: Floats) -> float:
+def _log_likelihood(
+    free: Floats, reading: Sequence[float] | Floats, closings: bool, events: Floats, there: Floats
+) -> Floats:
+    """Of each conversation.
+
+    reading: P(an escalation is read | none), and P(it is read | one).
+    there: 1 where a turn is.  (turns, conversations)
+    """
     mu, ln_sd, fail, repeat, decay, leave, escalate, relief = free
+    alarm, right = reading
     gain = np.exp([fail, repeat, relief])
     keeps = 1 / (1 + np.exp(-decay))
     patience = np.exp(mu + np.exp(ln_sd) * _NODES)  # (5,)
@@ -83,7 +86,19 @@ def _log_likelihood(free: Floats, events: Floats, there: Floats) -> float:
         added = gain[0] * row[:, 0] + gain[1] * row[:, 1] - gain[2] * row[:, 2]
         frustration = np.maximum(0.0, keeps * frustration + added)
         over = frustration[:, None] - patience
-        for slope, happened in ((escalate, row[:, 3]), (leave, row[:, 4])):
-            logit = np.exp(slope) * over
-            total += seen[:, None] * (happened[:, None] * logit - np.logaddexp(0.0, logit))
-    return float(np.logaddexp.reduce(total + np.log(_WEIGHTS), axis=1).sum())
+        escalates = alarm + (right - alarm) * _sigmoid(np.exp(escalate) * over)
+        told = np.log(np.maximum(_chosen(row[:, 3], escalates), _LEAST))
+        if closings:
+            leaves = _sigmoid(np.exp(leave) * over)
+            told += np.log(np.maximum(_chosen(row[:, 4], leaves), _LEAST))
+        total += seen[:, None] * told
+    found: Floats = np.logaddexp.reduce(total + np.log(_WEIGHTS), axis=1)
+    return found
+
+
+def _chosen(happened: Floats, p: Floats) -> Floats:
+    return np.where(happened[:, None] > 0, p, 1 - p)
+
+
+def _sigmoid(x: Floats) -> Floats:
+    return 1 / (1 + np.exp(-np.clip(x, -500.0, 500.0)))

@@ -13,26 +13,30 @@ from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Sequence
 from operator import itemgetter
 
+from convgym.calibration.roles import cue
 from convgym.calibration.signatures import Heard, LoggedUser, Signature
 
-KIND, STYLE, PLACE, STAGE, TOLD, LAST, BEFORE, LAST_SLOTS, AGENT, ASKED, ENDS, ACTS = range(12)
+KIND, STYLE, PLACE, STAGE, TOLD, LAST, BEFORE, LAST_SLOTS, AGENT, ASKED, ENDS, ACTS, CUE, OPENS = (
+    range(14)
+)
 Row = list[Hashable]
 Chain = tuple[tuple[int, ...], ...]
 
 ACTS_AFTER: Chain = (
-    (ENDS, STAGE), (ENDS, LAST), (ENDS, AGENT), (ENDS, KIND, LAST), (ENDS, KIND, AGENT, LAST),
-    (ENDS, KIND, AGENT, LAST, TOLD), (ENDS, KIND, AGENT, LAST, TOLD, STAGE),
+    (ENDS, CUE), (ENDS, CUE, STAGE), (ENDS, CUE, LAST), (ENDS, CUE, AGENT), (ENDS, CUE, KIND, LAST),
+    (ENDS, CUE, KIND, AGENT, LAST), (ENDS, CUE, KIND, AGENT, LAST, TOLD),
+    (ENDS, CUE, KIND, AGENT, LAST, TOLD, STAGE),
 )  # fmt: skip
 SLOTS_AFTER: Chain = (
-    (ACTS,), (ACTS, KIND), (ACTS, KIND, ASKED), (ACTS, KIND, ASKED, LAST_SLOTS),
-    (ACTS, KIND, ASKED, LAST_SLOTS, LAST),
+    (ACTS,), (ACTS, CUE, OPENS), (ACTS, CUE, OPENS, KIND), (ACTS, CUE, OPENS, KIND, ASKED),
+    (ACTS, CUE, OPENS, KIND, ASKED, LAST_SLOTS), (ACTS, CUE, OPENS, KIND, ASKED, LAST_SLOTS, LAST),
 )  # fmt: skip
 END_AFTER: Chain = (
     (PLACE,), (KIND, STAGE), (KIND, LAST), (LAST, STAGE), (LAST, BEFORE), (LAST, TOLD), (AGENT,),
 )  # fmt: skip
 PHRASE_AFTER: Chain = (
-    (AGENT,), (AGENT, STAGE), (STYLE,), (KIND, STYLE), (KIND, AGENT, STYLE),
-    (KIND, AGENT, STYLE, ENDS, STAGE),
+    (CUE,), (CUE, OPENS, ENDS), (CUE, OPENS, ENDS, STYLE), (CUE, OPENS, ENDS, STYLE, KIND),
+    (CUE, OPENS, ENDS, STYLE, KIND, AGENT), (CUE, OPENS, ENDS, STYLE, KIND, AGENT, STAGE),
 )  # fmt: skip
 
 BEGIN: Signature = (("begin",), ())
@@ -60,7 +64,8 @@ class Progress:
         return [
             self.kind, self.style, min(self.place, LAST_PLACE), bisect_right(STAGES, self.place),
             bisect_right(TOLD_FROM, len(self.told)), self.last[0], self.before[0], self.last[1],
-            heard.acts, heard.asked, ends, acts,
+            heard.acts, heard.asked, ends, acts, cue(heard),
+            self.place == 0,
         ]  # fmt: skip
 
     def say(self, signature: Signature) -> None:

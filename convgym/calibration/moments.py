@@ -19,6 +19,9 @@ from convgym.calibration.turns import MARKS, UserTurns
 from convgym.conversation import Conversation
 
 Floats = NDArray[np.float64]
+LEAST = 20
+"""Conversations that have a statistic, on either side; fewer make the noise itself unknown."""
+_ROUNDING = 1e-12
 _SHORT, _LONG = 2, 15
 
 
@@ -52,23 +55,28 @@ def moments(conversations: Sequence[Conversation]) -> Floats:
 
 
 def moment_gap(real: Floats, sim: Floats) -> float:
-    """The gap of two sets of moments; about 1 for two samples of one source."""
+    """The gap of two sets of moments; about 1 for two samples of one source.
+
+    0 where no statistic varies and has `LEAST` conversations on both sides.
+    """
     squares = []
     for one, other in zip(real.T, sim.T, strict=True):
         one, other = one[~np.isnan(one)], other[~np.isnan(other)]
-        if min(len(one), len(other)) < 2:
+        if min(len(one), len(other)) < LEAST:
             continue
         noise = one.var(ddof=1) / len(one) + other.var(ddof=1) / len(other)
-        if noise > 0:
+        if noise > _ROUNDING:
             squares.append((one.mean() - other.mean()) ** 2 / noise)
     return float(np.mean(squares)) if squares else 0.0
 
 
-def moment_floor(real: Floats, splits: int = 20, seed: int = 0) -> float:
-    """The gap between random halves of real conversations, on average."""
-    chance, half = np.random.default_rng(seed), len(real) // 2
-    gaps = []
-    for _ in range(splits):
-        mixed = chance.permutation(real)
-        gaps.append(moment_gap(mixed[:half], mixed[half:]))
-    return float(np.mean(gaps))
+def moment_floor(real: Floats, others: Floats, draws: int = 20, seed: int = 0) -> float:
+    """The gap between real conversations and as many others that are real, on average.
+
+    About 1, and more where the two parts happen to differ: what a gap on `real` is measured by,
+    for the same chance is in both. A simulator that knows `others` only, and all of them, comes to
+    1 + n_real / (2 n_others) of it.
+    """
+    chance, n = np.random.default_rng(seed), min(len(real), len(others))
+    drawn = (others[chance.permutation(len(others))[:n]] for _ in range(draws))
+    return float(np.mean([moment_gap(real, some) for some in drawn]))

@@ -9,13 +9,14 @@
 
 A probability counts how often something happened of how often it could: with a Beta prior of mean m
 and strength s, p | k, n ~ Beta(s m + k', s (1 − m) + n' − k'), where k' and n' are k and n divided
-by the design effect (turns of one user are alike; Kish, 1965). Lengths are a regression
-
-    ln(1 + words) = len_mu + verbosity of the user + len_per_slot · slots + len_fr · failures + ε
+by the design effect (turns of one user are alike; Kish, 1965). What no label names is read off the
+words, with the misreading that this brings (`convgym.calibration.misreading`); whether a question
+was answered no cue tells, so without slots in the labels `answer` is the prior's, as `typo` is
+always, for nothing in a log tells a typo from a name. Lengths: `convgym.calibration.lengths`.
 
 `thank` and `bye` are of those who close with one or the other; who ends with neither has left.
 `identifiable` is posterior sd / prior sd: near 0 the log tells, near 1 it says nothing and the
-number is the prior's. Nothing in a log tells a typo from a name: `typo` is the prior's, always.
+number is the prior's.
 """
 
 from __future__ import annotations
@@ -29,15 +30,16 @@ import numpy as np
 
 from convgym.calibration.affect import NAMES as AFFECT
 from convgym.calibration.affect import affect_posterior
-from convgym.calibration.roles import Prompt, Roles
+from convgym.calibration.lengths import NAMES as LENGTHS
+from convgym.calibration.lengths import SHORT, length_posterior
+from convgym.calibration.misreading import UNREAD, WELL_READ, rate_posterior
+from convgym.calibration.roles import Roles
 from convgym.calibration.signatures import ASKED, LoggedTurn, LoggedUser
 from convgym.data import cues
 from convgym.errors import MissingExtra
 
 STRENGTH = 4.0
 """Observations that the prior of a probability is worth."""
-SHORT = 2
-"""Words of a short answer at most; such answers are no part of the regression of lengths."""
 _SHOUTED = re.compile(r"\b[A-Z]{3,}\b")
 _POLITE = ("please", "kindly", "could you", "would you")
 
@@ -101,7 +103,8 @@ class Posterior:
 
     mean: float
     sd: float
-    """On the scale of the link for `log`, and of affect's `logit`; else the number's own."""
+    """On the scale of the link for `log`, and for `logit` in affect and of `short_answer`; else the
+    number's own."""
     low: float
     high: float
     """95 %."""
@@ -115,31 +118,51 @@ class Posterior:
         return asdict(self)
 
 
-def fit_parameters(log: Sequence[LoggedUser]) -> dict[str, Posterior]:
-    """All 36, by name, in their order; needs scipy."""
-    roles = Roles(log)
-    counts = {p.name: np.zeros((len(log), 2)) for p in PARAMETERS if p.name not in AFFECT}
-    lengths: list[tuple[int, float, int, int]] = []
-    events = []
-    for number, user in enumerate(log):
-        events.append(_counted(number, user, roles, counts, lengths))
-    found = {
-        p.name: _rate(p, counts[p.name])
-        for p in PARAMETERS
-        if p.link == "logit" and p.name not in AFFECT
+def fit_parameters(log: Sequence[LoggedUser], labelled: bool = True) -> dict[str, Posterior]:
+    """All 36, by name, in their order; needs scipy.
+
+    labelled: whether the turns' acts are the log's own, not read off their words.
+    """
+    roles = Roles(log, labelled)
+    slots_labelled = any(turn.slots for user in log for turn in user.turns)
+    counts = {name: np.zeros((len(log), 2)) for name in _RATES}
+    turns: list[tuple[int, int, bool, int, int]] = []
+    events = [
+        _counted(number, user, roles, slots_labelled, counts, turns)
+        for number, user in enumerate(log)
+    ]
+    certain = {
+        name: _ROLE_OF.get(name, name) in roles.labelled or name in _EXACT for name in _RATES
     }
-    found |= _affect(events) | _lengths(lengths)
+    certain["open_slot"] = slots_labelled
+    found = {name: _rate(PARAMETER[name], counts[name], certain[name]) for name in _RATES}
+    found |= _affect(events, "escalate" in roles.labelled, {"thank", "bye"} <= roles.labelled)
+    found |= _lengths(turns, slots_labelled, roles.failures_labelled)
     return {p.name: found[p.name] for p in PARAMETERS}
+
+
+_RATES = tuple(
+    p.name for p in PARAMETERS if p.link == "logit" and p.name not in (*AFFECT, *LENGTHS)
+)
+_ROLE_OF = {
+    "greet_only": "greet",
+    "unavailable_request": "unavailable",
+    "reject_offer": "reject",
+    "repeat_request": "repeat",
+}
+_EXACT = {"answer", "extra_slot", "wrong_slot", "formality", "emphasis", "typo"}
+"""Counted from labels or marks alone."""
 
 
 def _counted(
     number: int,
     user: LoggedUser,
     roles: Roles,
+    slots_labelled: bool,
     counts: Mapping[str, np.ndarray],
-    lengths: list[tuple[int, float, int, int]],
+    turns: list[tuple[int, int, bool, int, int]],
 ) -> np.ndarray:
-    """Add one user's counts and lengths; gives what affect needs.  (turns, 5)"""
+    """Add one user's counts and turns; gives what affect needs.  (turns, 5)"""
 
     def chance(name: str, happened: bool) -> None:
         counts[name][number] += happened, 1
@@ -149,7 +172,8 @@ def _counted(
     business = [turn for turn, had in said if had != {"greet"}]
     if business:
         opening = business[0]
-        chance("open_slot", bool(_told(opening) or cues.DIGIT.search(opening.text)))
+        digits = not slots_labelled and cues.DIGIT.search(opening.text) is not None
+        chance("open_slot", bool(told_slots(opening)) or digits)
     chance("second_goal", any("second_goal" in had for _, had in said))
     closing = said[-1][1] & {"thank", "bye"}
     if closing:
@@ -158,12 +182,11 @@ def _counted(
     values: dict[str, str] = {}
     events, failures, before = np.zeros((len(said), 5), dtype=bool), 0, None
     for place, (turn, had) in enumerate(said):
-        prompt = Prompt(turn.heard, before)
+        prompt = roles.prompt(turn.heard, before)
         before = turn.heard
         failures += prompt.failed
-        told, words = _told(turn), len(cues.words_of(turn.text))
-        if words > SHORT or not prompt.asked:
-            lengths.append((number, math.log1p(words), len(told), failures))
+        told, words = told_slots(turn), len(cues.words_of(turn.text))
+        turns.append((number, words, prompt.asked, len(told), failures))
         if place == 0 and had == {"greet"}:
             continue
         for name in ("question", "off_topic", "change_mind", "confirm_back", "ack"):
@@ -177,15 +200,14 @@ def _counted(
         if place:
             chance("correct", "correct" in had)
         if prompt.asked:
-            asked = set(turn.heard.asked)
-            names = {slot.rpartition("-")[2] for slot in told}
-            answered = bool(asked & names) if asked else not had & _EVASIVE
-            chance("answer", answered)
             chance("vague", "vague" in had)
-            chance("short_answer", words <= SHORT)
-            if answered and told:
-                chance("extra_slot", len(told) > 1)
             chance("reject_offer", "reject" in had)
+            asked = set(turn.heard.asked)
+            answered = asked & {slot.rpartition("-")[2] for slot in told}
+            if asked and slots_labelled:
+                chance("answer", bool(answered))
+            if answered:
+                chance("extra_slot", len(told) > 1)
         if prompt.failed:
             chance("repeat_request", "repeat" in had)
         for slot, value in turn.values.items():
@@ -197,15 +219,16 @@ def _counted(
     return events
 
 
-_EVASIVE = {"question", "off_topic", "vague", "repeat", "escalate", "change_mind", "second_goal"}
-
-
-def _told(turn: LoggedTurn) -> list[str]:
+def told_slots(turn: LoggedTurn) -> list[str]:
+    """Slots that a turn tells, not those that it asks for."""
     return [slot for slot in turn.slots if not slot.endswith(ASKED)]
 
 
-def _rate(parameter: Parameter, counts: np.ndarray) -> Posterior:
-    """counts: of each conversation how often it happened, and could.  (conversations, 2)"""
+def _rate(parameter: Parameter, counts: np.ndarray, certain: bool) -> Posterior:
+    """counts: of each conversation how often it happened, and could.  (conversations, 2)
+
+    certain: whether what was counted is what happened; else it was read off words.
+    """
     try:
         from scipy.stats import beta
     except ImportError as error:
@@ -216,77 +239,64 @@ def _rate(parameter: Parameter, counts: np.ndarray) -> Posterior:
         share = (happened + 0.5) / (n + 1)
         spread = np.square(counts[:, 0] - share * counts[:, 1]).sum()
         effect = max(1.0, spread / (n * share * (1 - share)))
-    a = STRENGTH * parameter.mean + happened / effect
-    b = STRENGTH * (1 - parameter.mean) + (n - happened) / effect
-    after = beta(a, b)
-    low, high = after.ppf([0.025, 0.975])
-    sd = float(after.std())
-    mean, chances = float(a / (a + b)), float(n / effect)
-    return Posterior(mean, sd, float(low), float(high), sd / parameter.sd, chances)
+    happened, n = happened / effect, n / effect
+    prior = STRENGTH * parameter.mean, STRENGTH * (1 - parameter.mean)
+    if certain:
+        after = beta(prior[0] + happened, prior[1] + n - happened)
+        mean, sd = float(after.mean()), float(after.std())
+        low, high = map(float, after.ppf([0.025, 0.975]))
+    else:
+        role = _ROLE_OF.get(parameter.name, parameter.name)
+        unread = 0.0 if role in WELL_READ else UNREAD
+        mean, sd, low, high = rate_posterior(prior, happened, n, unread)
+    return Posterior(mean, sd, low, high, min(1.0, sd / parameter.sd), float(n))
 
 
-def _affect(events: Sequence[np.ndarray]) -> dict[str, Posterior]:
+def _affect(
+    events: Sequence[np.ndarray], escalations_labelled: bool, closings_labelled: bool
+) -> dict[str, Posterior]:
     """The affect block; the prior where no agent ever failed or repeated itself."""
-    priors = [PARAMETER[name] for name in AFFECT]
-    mean = np.array([_linked(p.link, p.mean) for p in priors])
-    sd = np.array([p.sd for p in priors])
     troubled = sum(bool(rows[:, :2].any()) for rows in events)
-    mode, spread = affect_posterior(events, mean, sd) if troubled else (mean, sd)
-    return {
-        p.name: Posterior(
-            _unlinked(p.link, m), s, _unlinked(p.link, m - 1.96 * s),
-            _unlinked(p.link, m + 1.96 * s), s / p.sd, troubled,
-        )
-        for p, m, s in zip(priors, mode.tolist(), spread.tolist(), strict=True)
-    }  # fmt: skip
+    mean, sd = _priors(AFFECT)
+    mode, spread = mean, sd
+    if troubled:
+        known = escalations_labelled, closings_labelled
+        mode, spread = affect_posterior(events, mean, sd, *known)
+    return _normal(AFFECT, mode, spread, troubled)
 
 
-def _lengths(seen: Sequence[tuple[int, float, int, int]]) -> dict[str, Posterior]:
-    """Lengths of turns by slots and failures, with users as clusters (sandwich variance)."""
-    columns = [np.array(column, dtype=float) for column in zip(*seen, strict=True)]
-    number, length, slots, failures = columns if seen else [np.zeros(0)] * 4
-    _, owner = np.unique(number, return_inverse=True)
-    counts = np.bincount(owner)
-    x = np.stack([np.ones_like(slots), slots, failures], axis=1)
-    plain = np.linalg.pinv(x.T @ x)
-    weights = plain @ x.T @ length
-    residual = length - x @ weights
-    scores = np.zeros((len(counts), 3))
-    np.add.at(scores, owner, x * residual[:, None])
-    robust = plain @ scores.T @ scores @ plain
+def _lengths(
+    turns: Sequence[tuple[int, int, bool, int, int]], *labelled: bool
+) -> dict[str, Posterior]:
+    """How long turns are; `labelled`: whether slots are, and agents' failures."""
+    mean, sd = _priors(LENGTHS)
+    mode, spread = length_posterior(turns, mean, sd, *labelled) if turns else (mean, sd)
+    return _normal(LENGTHS, mode, spread, len(turns))
+
+
+def _priors(names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Means and standard deviations on the scales of the links."""
+    priors = [PARAMETER[name] for name in names]
+    means = [_linked(p.link, p.mean) for p in priors]
+    return np.array(means), np.array([_link_sd(p) for p in priors])
+
+
+def _link_sd(p: Parameter) -> float:
+    """The prior's; of a probability that is counted elsewhere, by the delta method."""
+    counted = p.link == "logit" and p.block != "affect"
+    return p.sd / (p.mean * (1 - p.mean)) if counted else p.sd
+
+
+def _normal(
+    names: Sequence[str], mode: np.ndarray, spread: np.ndarray, n: float
+) -> dict[str, Posterior]:
+    """Posteriors that are normal on the scales of the links."""
     found = {}
-    for place, name in enumerate(("len_mu", "len_per_slot", "len_fr")):
-        told = bool(robust[place, place] > 0 and (place == 0 or np.ptp(x[:, place]) > 0))
-        precision = 1 / robust[place, place] if told else 0.0
-        found[name] = _combined(
-            PARAMETER[name], float(weights[place]), float(precision), len(seen) * told
-        )
-    means = np.bincount(owner, residual) / counts
-    freedom = max(1, len(seen) - len(counts))
-    within = float(np.square(residual - means[owner]).sum()) / freedom
-    among = float(np.var(means)) if len(means) else 0.0
-    between = max(among - within * float(np.mean(1 / counts)) if len(counts) else 0.0, 1e-4)
-    # Of a logarithm of an sd, by the delta method: noise of the means blurs what is between.
-    blur = (among / between) ** 2 / (2 * max(1, len(counts)))
-    square = float(np.mean(residual**2)) if seen else 0.0
-    tail = float(np.mean(residual**4)) / square**2 if square else 3.0
-    spread = max(tail - 1, 0.1) / (4 * freedom)  # of ln sd, by the kurtosis
-    found["len_sd"] = _combined(
-        PARAMETER["len_sd"], math.log(max(within, 1e-4)) / 2, 1 / spread if seen else 0.0, len(seen)
-    )
-    found["verb_sd"] = _combined(
-        PARAMETER["verb_sd"], math.log(between) / 2, 1 / blur if seen else 0.0, len(counts)
-    )
+    for name, m, s in zip(names, mode.tolist(), spread.tolist(), strict=True):
+        p = PARAMETER[name]
+        mean, low, high = (_unlinked(p.link, m + side * 1.96 * s) for side in (0, -1, 1))
+        found[name] = Posterior(mean, s, low, high, s / _link_sd(p), n)
     return found
-
-
-def _combined(prior: Parameter, value: float, precision: float, n: float) -> Posterior:
-    """A normal posterior on the scale of the link, from an estimate there and its 1 / variance."""
-    own = prior.sd**-2
-    mean = (value * precision + _linked(prior.link, prior.mean) * own) / (precision + own)
-    sd = 1 / math.sqrt(precision + own)
-    low, high = (_unlinked(prior.link, mean + side * 1.96 * sd) for side in (-1, 1))
-    return Posterior(_unlinked(prior.link, mean), sd, low, high, sd / prior.sd, n)
 
 
 def _linked(link: str, value: float) -> float:

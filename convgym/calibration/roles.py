@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from convgym.calibration.signatures import Heard, LoggedTurn, LoggedUser
 from convgym.calibration.turns import FAILURE
@@ -46,34 +46,53 @@ _FAILED = re.compile(r"nooffer|nobook|fail|error")
 _EMPATHY = re.compile(r"\b(sorry|apologi[sz]e|understand|frustrating)\b")
 
 
+@lru_cache(4096)
+def named(acts: tuple[str, ...]) -> frozenset[str]:
+    """The roles that labels name."""
+    return frozenset(
+        role for role, label in _LABELS.items() if any(label.search(act.lower()) for act in acts)
+    )
+
+
+def cued(text: str) -> frozenset[str]:
+    """The roles whose cues stand in a text."""
+    lowered = text.lower()
+    return frozenset(role for role, cue in _CUES.items() if cue.search(lowered))
+
+
 class Roles:
     """The roles of a corpus's turns."""
 
-    def __init__(self, log: Sequence[LoggedUser]) -> None:
-        names = {act.lower() for user in log for turn in user.turns for act in turn.acts}
-        self.labelled = frozenset(
-            role for role, label in _LABELS.items() if any(map(label.search, names))
-        )
-        self._known: dict[tuple[str, ...], frozenset[str]] = {}
+    def __init__(self, log: Sequence[LoggedUser], labelled: bool = True) -> None:
+        """labelled: whether the turns' acts are the log's own, not read off their words."""
+        turns = [turn for user in log for turn in user.turns]
+        names = (named(turn.acts) for turn in turns if labelled)
+        self.labelled = frozenset[str]().union(*names)
+        """Those that some label of the corpus names; cues read the others."""
+        self.failures_labelled = any(_fails(turn.heard) for turn in turns)
+        """Whether agents' labels name failures."""
 
     def of(self, turn: LoggedTurn) -> frozenset[str]:
         """The roles of one turn."""
-        if turn.acts not in self._known:
-            self._known[turn.acts] = frozenset(
-                role
-                for role in self.labelled
-                if any(_LABELS[role].search(act.lower()) for act in turn.acts)
-            )
-        text = turn.text.lower()
-        heard = (r for r in ROLES if r not in self.labelled and _CUES[r].search(text))
-        return self._known[turn.acts].union(heard)
+        return (named(turn.acts) & self.labelled) | (cued(turn.text) - self.labelled)
+
+    def prompt(self, heard: Heard, before: Heard | None) -> Prompt:
+        """What the agent did before a turn of this corpus."""
+        return Prompt(heard, before, self.failures_labelled)
+
+
+def _fails(heard: Heard) -> bool:
+    """Whether labels name a failure; "failed" by itself is what words told `heard_in`."""
+    return any(act != "failed" and _FAILED.search(act) for act in heard.acts)
 
 
 class Prompt:
     """What the agent did before a turn."""
 
-    def __init__(self, heard: Heard, before: Heard | None) -> None:
-        self.heard, self._before = heard, before
+    def __init__(
+        self, heard: Heard, before: Heard | None = None, failures_labelled: bool = False
+    ) -> None:
+        self.heard, self._before, self._labelled = heard, before, failures_labelled
 
     @cached_property
     def asked(self) -> bool:
@@ -83,8 +102,8 @@ class Prompt:
     @cached_property
     def failed(self) -> bool:
         """Whether it spoke of a failure."""
-        labelled = any(_FAILED.search(act) for act in self.heard.acts)
-        return labelled or FAILURE.search(self.heard.text.lower()) is not None
+        said = FAILURE.search(self.heard.text.lower()) is not None
+        return _fails(self.heard) or (said and not self._labelled)
 
     @cached_property
     def repeated(self) -> bool:
@@ -96,3 +115,9 @@ class Prompt:
     def feels(self) -> bool:
         """Whether it showed empathy."""
         return _EMPATHY.search(self.heard.text.lower()) is not None
+
+
+def cue(heard: Heard) -> tuple[bool, bool]:
+    """The least that an answer hangs on: whether the agent asked, and whether it told a failure."""
+    prompt = Prompt(heard)
+    return prompt.asked, prompt.failed

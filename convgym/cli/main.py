@@ -130,7 +130,7 @@ def calibrate(
     seed: Annotated[int, typer.Option(min=0, help="Of split and simulations.")] = 0,
     budget: Annotated[
         float, typer.Option(help="Nominal seconds for the polish; 0 for the counts alone.")
-    ] = 60.0,
+    ] = 0.0,
     report: Annotated[
         Path | None, typer.Option(help="A page about the gap, such as report.html.")
     ] = None,
