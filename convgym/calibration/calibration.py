@@ -9,8 +9,8 @@
     calibration.simulator().generate(1_000, seed=1)
     calibration.save("user.npz")
 
-Held out is by conversation, and so that no beginning of one is in both parts; the polish
-(`convgym.calibration.polish`) sees the fitted part alone. Where agents speak, the user answers the
+Held out is by conversation, and so that no beginning of one is in both parts, but for lone first
+turns, which many say; the polish (`convgym.calibration.polish`) sees the fitted part alone. Where agents speak, the user answers the
 held-out agents' recorded turns; else it talks open loop. The gap is that of
 `convgym.calibration.moments`; the report of every measure is `compute_sim_real_gap`'s.
 """
@@ -208,7 +208,7 @@ def calibrate(
             "or label them with acts or intents"
         )
     counted = labelled and method != "text"
-    parts = split_indices(spoken, (1 - holdout, holdout), seed)
+    parts = split_indices(spoken, (1 - holdout, holdout), seed, least_turns=2)
     fitted, held_out = ([spoken[index] for index in part] for part in parts)
     if min(len(fitted), len(held_out)) < LEAST:
         raise InvalidConfiguration(

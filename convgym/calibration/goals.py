@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from convgym.calibration.signatures import SILENCE, Heard, LoggedTurn, LoggedUser, Signature
 
-OFF_AGENDA = 0.001
+OFF_AGENDA = 0.0003
 """β, what a turn on no agenda weighs beside the next one on it, 1."""
 READY = 0.2
 """ρ, what a turn weighs beside the one before it."""
@@ -74,15 +74,26 @@ class Agenda:
         self.heard = user.turns[0].heard
         """What an agent whom nobody hears has just said."""
 
-    def next(self, ends: bool | None = None) -> list[tuple[OpenTurn, float]]:
-        """Turns that may be said now, each with ρ^j; `ends` where it is known whether it ends."""
+    def next(
+        self, ends: bool | None = None, asked: Sequence[str] = ()
+    ) -> list[tuple[OpenTurn, float]]:
+        """Turns that may be said now, each with ρ^j; `ends` where it is known whether it ends.
+
+        asked: slots that the agent asks for; later turns that tell one of them come forward.
+        """
         fitting = [open_ for open_ in self._open if ends is None or open_.ends == ends]
-        return [(open_, READY**j) for j, open_ in enumerate(fitting[:WINDOW])]
+        wanted = set(asked)
+        later = [open_ for open_ in fitting[WINDOW:] if asked and _tells(open_, wanted)]
+        return [(open_, READY**j) for j, open_ in enumerate(fitting[:WINDOW] + later[:1])]
 
     @property
     def share_said(self) -> float:
         """How much of it has been said, from 0 to 1."""
         return 1 - len(self._open) / self._count
+
+    def tells(self, asked: Sequence[str]) -> bool:
+        """Whether something on it tells one of these slots."""
+        return any(_tells(open_, set(asked)) for open_ in self._open)
 
     def signatures(self) -> list[Signature]:
         """What is still to be said."""
@@ -92,6 +103,10 @@ class Agenda:
         """Take it off."""
         self._open.remove(open_)
         self.heard = open_.reply
+
+
+def _tells(open_: OpenTurn, asked: set[str]) -> bool:
+    return any(slot.rpartition("-")[2] in asked for slot in open_.turn.slots)
 
 
 class Goals:

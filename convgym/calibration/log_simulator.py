@@ -39,6 +39,7 @@ from convgym.calibration.histories import (
     Row,
     rows_of,
 )
+from convgym.calibration.histories import ASKED as HEARD
 from convgym.calibration.phrase_bank import PhraseBank, Reading, filled
 from convgym.calibration.signatures import (
     ASKED,
@@ -272,8 +273,10 @@ class LogSimulator:
         """Whether the user goes with this turn, what the turn does, and how likely both were."""
         key, turn = speaker.key, speaker.progress.place + 1
         leaves = self._leaves(row, speaker.hurry) if ends is None else float(ends)
-        open_turns = speaker.agenda.next(ends)
+        open_turns = speaker.agenda.next(ends, row[HEARD])
         weights = self._weights(open_turns, row, leaves)
+        if row[HEARD] and not speaker.agenda.tells(row[HEARD]):
+            weights = [0.0] * len(weights)
         total = OFF_AGENDA + sum(weights)
         reached = _uniform(key, turn, _CHOOSES) * total - OFF_AGENDA
         if likeliest and open_turns:

@@ -35,12 +35,14 @@ def split_indices(
     fractions: Sequence[float],
     seed: int,
     group_by: GroupBy = None,
+    least_turns: int = 0,
 ) -> list[list[int]]:
     """Of each part the indices of its conversations, ascending.
 
     fractions: the parts' shares, above 0, summing to 1.
     group_by: a key of the metadata, where conversations without it go by themselves; or a
         function of the conversation, where None means the same.
+    least_turns: conversations of fewer user turns go by themselves, alike or not.
 
     Raises InvalidConfiguration for other fractions.
     """
@@ -53,7 +55,7 @@ def split_indices(
     draws = [_draw(conversation, seed) for conversation in conversations]
     groups = [
         (-len(members), min(draws[member] for member in members), members)
-        for members in leakage_groups(conversations, group_by)
+        for members in leakage_groups(conversations, group_by, least_turns)
     ]
     for _, draw, members in sorted(groups):
         part = _chosen(lacking, len(members), draw / 2**64)
@@ -63,10 +65,13 @@ def split_indices(
 
 
 def leakage_groups(
-    conversations: Sequence[Conversation], group_by: GroupBy = None
+    conversations: Sequence[Conversation], group_by: GroupBy = None, least_turns: int = 0
 ) -> list[list[int]]:
     """The indices of conversations that must stay together, group by group."""
-    digests = [prefix_digests(conversation) for conversation in conversations]
+    digests = [
+        prefix_digests(one) if sum(1 for _ in one.said_by("user")) >= least_turns else []
+        for one in conversations
+    ]
     links: dict[Hashable, int] = {}
     parent = list(range(len(conversations)))
 
@@ -77,7 +82,8 @@ def leakage_groups(
         return index
 
     for index, conversation in enumerate(conversations):
-        for name in (("whole", digests[index][-1]), ("group", _group(conversation, group_by))):
+        whole = digests[index][-1] if digests[index] else None
+        for name in (("whole", whole), ("group", _group(conversation, group_by))):
             if name[1] is not None:
                 parent[root(index)] = root(links.setdefault(name, index))
     for index, beginnings in enumerate(digests):
