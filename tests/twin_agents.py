@@ -1,7 +1,7 @@
 """Agents that trade off: the oracle with knobs, whose replies do one act or several.
 
-    "May I have your email? I ask so that nobody else …"     ask_email + explain     0.06
-                                                             (a reply 0.04, an act 0.01)
+    "May I have your email? I ask so that nobody else …"     ask_email + explain     0.09
+                                                             (a reply 0.04, an act 0.025)
 
 What pays hangs on the users: to explain ahead costs words in every conversation, and saves a reply
 where they would have asked.
@@ -20,8 +20,9 @@ from convgym.engine.acts import FIRST_TOOL
 from convgym.policies.policy import belief_of
 from convgym.policies.scripted import DeskSight, OraclePolicy
 
-TURN_COST, WORD_COST = 0.04, 0.01
-"""Of each reply that says something, and of each act, tools included."""
+TURN_COST, WORD_COST = 0.04, 0.025
+"""Of each reply that says something, and of each act, tools included: at these a reply saved is
+worth more than an act where users are easy, and often less where they are not."""
 
 
 @dataclass(frozen=True)
@@ -55,20 +56,10 @@ class Knobs:
 
 
 OPTIONS: dict[str, tuple[Any, ...]] = {
-    "answers": (True, False),
-    "explains_asking": (False, True),
-    "explains_ending": (False, True),
-    "asks_ahead": (False, True),
-    "tells_ahead": (False, True),
-    "offers": (True, False),
-    "offers_ahead": (False, True),
-    "ends_ahead": (False, True),
-    "apologises": (False, True),
-    "chats": (False, True),
-    "retries": (0, 1, 9),
-    "patience": (10, 16, 24, 40),
+    **{name: (False, True) for name, kind in Knobs.__annotations__.items() if kind == "bool"},
+    "patience": (1, 12, 18, 24, 40),
 }
-"""What a search may set."""
+"""What a search sets."""
 
 
 class KnobAgent(OraclePolicy):
@@ -201,7 +192,6 @@ AGENTS: dict[str, Knobs] = {
     "offers when asked": Knobs(tells_ahead=True),
     "chats": replace(_BRIEF, chats=True),
     "ends ahead": replace(_BRIEF, ends_ahead=True),
-    "asks twice": replace(_BRIEF, retries=1),
     "hands over": replace(_BRIEF, patience=16),
 }
 """Those whose ranks are compared."""

@@ -1,6 +1,6 @@
 """A real side to transfer to: the environment with a hidden user, whose numbers nobody is told.
 
-    hidden users(seed)   bases     logit + 1.5 ± 0.7 where users are trouble (`TROUBLE`), else ± 0.8
+    hidden users(seed)   bases     logit 1.5 ± 0.7 towards trouble (`TROUBLE`), other points ± 0.8
                          tilts     each × e^(± 0.3)
                          words     those held out from training
                          a break   once, from its third turn on with nothing achieved yet, with
@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,10 +28,12 @@ from convgym.envs.transcript import AGENT, CUSTOMER, TOOL
 from convgym.users.agenda import AgendaUser
 from convgym.users.decisions import POINTS, STRIDE, DecisionModel
 
-TROUBLE = (
-    "greet_only", "misremember", "look_up", "ask_why", "ask_meaning", "doubt", "ask_next",
-    "push_again", "show_frustration", "leave", "tangent",
-)  # fmt: skip
+TROUBLE = {
+    "greet_only": 1, "misremember": 1, "ask_why": 1, "ask_meaning": 1, "doubt": 1, "ask_next": 1,
+    "push_again": 1, "show_frustration": 1, "leave": 1, "tangent": 1,
+    "front_load": -1, "volunteer": -1, "answer_too": -1, "look_up": -1,
+}  # fmt: skip
+"""Which way is trouble: who asks, doubts, errs, leaves, and who says little at a time."""
 SHIFT, SPREAD, OTHER_SPREAD, TILT_SPREAD = 1.5, 0.7, 0.8, 0.3
 BREAK_FROM, BREAK = 2, 0.3
 """Turns of the user before its break, and the probability of it from then on."""
@@ -63,10 +64,9 @@ class HiddenDecisions(DecisionModel):
         chance = np.random.default_rng([seed, 2026])
         bases = {}
         for point in POINTS:
-            trouble = point.name in TROUBLE
-            sign = -1 if point.name == "look_up" else 1
-            mean, spread = (SHIFT * sign, SPREAD) if trouble else (0.0, OTHER_SPREAD)
-            logit = math.log(point.base / (1 - point.base)) + chance.normal(mean, spread)
+            way = TROUBLE.get(point.name, 0)
+            moved = chance.normal(SHIFT * way, SPREAD if way else OTHER_SPREAD)
+            logit = math.log(point.base / (1 - point.base)) + moved
             bases[point.name] = 1 / (1 + math.exp(-logit))
         super().__init__(bases)
         self.bases = bases

@@ -67,6 +67,8 @@ MODEL_ERROR = 0.03
 STEPS = 6
 FARTHEST = 1.5
 """Logits that one step moves a base at most."""
+HUBER = 1.345
+"""Standard errors from which on a difference of rates pulls no harder."""
 TOLD = 3.0
 """Standard errors of a derivative below which it counts as noise."""
 _NINETY_FIVE = 1.96
@@ -220,8 +222,12 @@ class _Step:
         return float(np.mean(self.difference**2 / self.variance))
 
     def _gain(self) -> Floats:
-        """What a difference of rates moves the logits by.  # (K, M)"""
-        weighed = self.moves / self.variance[:, None]
+        """What a difference of rates moves the logits by.  # (K, M)
+
+        Differences that stand out weigh less (Huber, 1964): users may do what no base explains.
+        """
+        outlying = np.abs(self.difference) / np.sqrt(self.variance) / HUBER
+        weighed = self.moves / (self.variance * np.maximum(outlying, 1.0))[:, None]
         curvature = weighed.T @ self.moves + np.eye(self.moves.shape[1]) / PRIOR_SD**2
         found: Floats = np.linalg.solve(curvature, weighed.T)
         return found
