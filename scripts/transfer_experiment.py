@@ -1,7 +1,7 @@
 """What calibration buys a policy: four ways to train it, one real side to play it on.
 
     python scripts/transfer_experiment.py
-    python scripts/transfer_experiment.py --twins 4 --episodes 150 --logs 300 --json transfer.json
+    python scripts/transfer_experiment.py --ranks      do simulators rank fixed agents alike?
 
     uncalibrated    the environment's own user
     randomised      a user for each episode: bases ± 1.5 in logits, all personas
@@ -37,9 +37,10 @@ from convgym.calibration.decision_fit import PRIOR_SD, DecisionFit, fit_decision
 from convgym.policies.scripted import OraclePolicy, PlannerPolicy, SlotFillingPolicy
 from convgym.users.decisions import POINTS
 from convgym.users.fitted_user import FittedUser
+from trainers.transfer.rank_transfer import PolicyValues, RankTransfer, rank_transfer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from twin_agents import OPTIONS, KnobAgent, Knobs, returns
+from twin_agents import AGENTS, OPTIONS, KnobAgent, Knobs, returns
 from twin_env import RepliesEnv, TwinEnv, record
 
 ENV_ID = "ConvGym/CustomerService-v0"
@@ -55,6 +56,7 @@ LOGGING = (
     partial(KnobAgent, Knobs(asks_ahead=True), 0.05),
 )
 """Makers of the agents that talk in the logs."""
+RANK_MEASURES = ("spearman", "value_error", "regret_at_1")
 _TRAIN, _TEST = 10_000, 1_000_000
 """First seeds of the episodes that are trained on, and of those that are not."""
 
@@ -82,8 +84,11 @@ def learn(envs: Sequence[Any], episodes: int, sweeps: int, seed: int) -> Knobs:
 def wide_user(seed: int) -> FittedUser:
     """A user whose bases are as far from the domain's own as the prior has them."""
     chance = np.random.default_rng(seed)
-    logits = [np.log(p.base / (1 - p.base)) + chance.normal(0, PRIOR_SD) for p in POINTS]
-    return FittedUser({p.name: float(1 / (1 + np.exp(-x))) for p, x in zip(POINTS, logits)})
+    bases = {}
+    for point in POINTS:
+        odds = point.base / (1 - point.base) * np.exp(chance.normal(0, PRIOR_SD))
+        bases[point.name] = float(odds / (1 + odds))
+    return FittedUser(bases)
 
 
 def environments(users: Sequence[FittedUser], **keywords: Any) -> list[Any]:
@@ -127,6 +132,50 @@ def run_twin(
     return found
 
 
+def run_ranks(
+    twin: int, *, logs: int, test_episodes: int, simulated: int
+) -> dict[str, RankTransfer]:
+    """How the agents of `AGENTS` rank in three simulators, beside their ranks on the twin."""
+    recorded = record(TwinEnv(twin, observation="message"), [m() for m in LOGGING], logs, twin)
+
+    def fitted(labelled: bool) -> Any:
+        fit = fit_decisions(
+            recorded, ENV_ID, labelled=labelled, agents=LOGGING, simulated=simulated, seed=twin
+        )
+        return environments([fit.user()])[0]
+
+    def values(env: Any, first: int) -> PolicyValues:
+        seeds = range(first, first + test_episodes)
+        earned = {name: returns(env, KnobAgent(knobs), seeds) for name, knobs in AGENTS.items()}
+        return PolicyValues.of_returns(earned, paired=True)
+
+    real = values(TwinEnv(twin), _TEST)
+    sides = {"uncalibrated": RepliesEnv(), "acts": fitted(True), "text": fitted(False)}
+    return {name: rank_transfer(values(env, _TRAIN), real) for name, env in sides.items()}
+
+
+def show_ranks(twins: Sequence[int], **options: Any) -> dict[str, Any]:
+    """Print and give each simulator's measures, twin by twin and their means."""
+    found = {}
+    for twin in twins:
+        found[twin] = run_ranks(twin, **options)
+        for side, ranks in found[twin].items():
+            print(f"twin {twin:3d} {side:14s} {_row(ranks)}", flush=True)
+    means = {}
+    for side in ("uncalibrated", "acts", "text"):
+        means[side] = {
+            name: float(np.mean([getattr(each[side], name).value for each in found.values()]))
+            for name in RANK_MEASURES
+        }
+        shown = "  ".join(f"{name} {value:.3f}" for name, value in means[side].items())
+        print(f"mean     {side:14s} {shown}")
+    return means
+
+
+def _row(ranks: RankTransfer) -> str:
+    return "  ".join(f"{name} {getattr(ranks, name).value:.3f}" for name in RANK_MEASURES)
+
+
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
     """Mean and 95 % interval over twins, by Student's t."""
     from scipy.stats import t
@@ -150,6 +199,27 @@ def summary(
     }
 
 
+def write(target: Path | None, found: Mapping[str, Any]) -> None:
+    """The numbers as JSON, where somebody asked for a file."""
+    if target:
+        target.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def show_arms(twins: Sequence[int], **options: Any) -> dict[str, Any]:
+    """Print and give what each arm's policy is worth, twin by twin and over all."""
+    rounds = {}
+    for twin in twins:
+        rounds[twin] = run_twin(twin, **options)
+        values = "  ".join(f"{arm} {rounds[twin][arm][0]:.3f}" for arm in ARMS)
+        print(f"twin {twin}  {values}", flush=True)
+    print(f"\n{'trained on':14s} {'value on real users':26s} loss against training on them")
+    found = summary(rounds)
+    for arm, row in found.items():
+        cells = ("{:.3f} [{:.3f}, {:.3f}]".format(*row[name]) for name in ("value", "loss"))
+        print(f"{arm:14s} {next(cells):26s} {next(cells)}")
+    return found
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--twins", type=int, default=8)
@@ -160,22 +230,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sweeps", type=int, default=2, help="times that each knob is set")
     parser.add_argument("--simulated", type=int, default=1000, help="per step of the fit")
     parser.add_argument("--json", type=Path, help="write the numbers here, too")
+    parser.add_argument("--ranks", action="store_true", help="rank fixed agents; nobody learns")
     options = vars(parser.parse_args(arguments))
-    twins, first, target = (options.pop(name) for name in ("twins", "first", "json"))
-    if twins < 2:
+    taken = (options.pop(name) for name in ("twins", "first", "json", "ranks"))
+    count, first, target, ranks = taken
+    if count < 2:
         parser.error("an interval over twins takes two or more")
-    rounds = {}
-    for twin in range(first, first + twins):
-        rounds[twin] = run_twin(twin, **options)
-        values = "  ".join(f"{arm} {rounds[twin][arm][0]:.3f}" for arm in ARMS)
-        print(f"twin {twin}  {values}", flush=True)
-    print(f"\n{'trained on':14s} {'value on real users':26s} loss against training on them")
-    found = summary(rounds)
-    for arm, row in found.items():
-        cells = ("{:.3f} [{:.3f}, {:.3f}]".format(*row[name]) for name in ("value", "loss"))
-        print(f"{arm:14s} {next(cells):26s} {next(cells)}")
-    if target:
-        target.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    twins = range(first, first + count)
+    if ranks:
+        del options["episodes"], options["sweeps"]
+        write(target, show_ranks(twins, **options))
+    else:
+        write(target, show_arms(twins, **options))
 
 
 if __name__ == "__main__":

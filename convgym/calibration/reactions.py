@@ -33,6 +33,8 @@ Said = Sequence[tuple[str, str]]
 
 OPENING, ANY = "opening", "any"
 """Contexts: of a first turn, and of every later one."""
+RARE = 5
+"""Times below which an event tells nothing, and its variance is not known."""
 _TOLD_OF_AGENT = ("error", "ask again")
 """What the agent's side shows of what the user said before: it counts as an event, too."""
 
@@ -59,6 +61,8 @@ class Talk:
             if act == "ask" and slot != "more":
                 if slot in self._asked:
                     kinds.add("ask again")
+                if "ask" in self._since:
+                    kinds.add("ask several")
                 self._asked.add(slot)
             self._since |= kinds
             self.heard.update(kinds)
@@ -70,8 +74,15 @@ class Talk:
         self.heard[kind] += 1
 
     def user(self, said: Said) -> None:
-        """A turn of the user, counted in all of its contexts."""
+        """A turn of the user, counted in all of its contexts.
+
+        "One moment" is no answer: what the agent has said waits for the turn after it.
+        """
         did = self._kinds(said)
+        if self.turns and did == {"hold"}:
+            self.turns[ANY] += 1
+            self.events[ANY, "hold"] += 1
+            return
         if self.turns:
             contexts = {ANY, *self._since, *(f"after {kind}" for kind in self._did)}
             events = did | self._since.intersection(_TOLD_OF_AGENT)
@@ -174,7 +185,8 @@ def count_rates(talks: Sequence[Talk], rates: Sequence[Rate]) -> Rates:
 
 
 def common_rates(first: Sequence[Talk], second: Sequence[Talk], least: int) -> list[Rate]:
-    """Events seen on either side, in contexts that both sides have `least` times or more."""
+    """Events that both sides together have `RARE` times, in contexts that each has `least` times."""
     turns = [sum((talk.turns for talk in side), Counter[str]()) for side in (first, second)]
     events = sum((talk.events for talk in (*first, *second)), Counter[Rate]())
-    return sorted(r for r in events if min(side[r[0]] for side in turns) >= least)
+    often = (rate for rate, times in events.items() if times >= RARE)
+    return sorted(rate for rate in often if min(side[rate[0]] for side in turns) >= least)
