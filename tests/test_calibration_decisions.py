@@ -1,4 +1,4 @@
-"""Decisions fitted to logs: rates by hand, derivatives from scores, recovery, and what is refused."""
+"""Decisions fitted to logs: rates by hand, derivatives from scores, recovery, refusals."""
 
 import math
 

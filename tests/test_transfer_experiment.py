@@ -41,9 +41,9 @@ def test_without_knobs_the_agent_is_the_oracle():
 def test_costs_are_of_replies_and_acts():
     agent = KnobAgent(Knobs())
     ask, explain, find = (agent.actions[n] for n in ("ask_email", "explain", "find_customer"))
-    assert cost(agent, (ask,)) == pytest.approx(0.07)
-    assert cost(agent, (ask, explain)) == pytest.approx(0.10)
-    assert cost(agent, (find,)) == pytest.approx(0.03)
+    assert cost(agent, (ask,)) == pytest.approx(0.105)
+    assert cost(agent, (ask, explain)) == pytest.approx(0.13)
+    assert cost(agent, (find,)) == pytest.approx(0.025)
 
 
 def test_no_agent_is_best_everywhere():

@@ -1,7 +1,7 @@
 """Agents that trade off: the oracle with knobs, whose replies do one act or several.
 
-    "May I have your email? I ask so that nobody else …"     ask_email + explain     0.10
-                                                             (a reply 0.04, an act 0.03)
+    "May I have your email? I ask so that nobody else …"     ask_email + explain     0.13
+                                                             (a reply 0.08, an act 0.025)
 
 What pays hangs on the users: to explain ahead costs words in every conversation, and saves a reply
 where they would have asked.
@@ -20,9 +20,12 @@ from convgym.engine.acts import FIRST_TOOL
 from convgym.policies.policy import belief_of
 from convgym.policies.scripted import DeskSight, OraclePolicy
 
-TURN_COST, WORD_COST = 0.04, 0.03
-"""Of each reply that says something, and of each act, tools included: at these a reply saved is
-worth more than an act where users are easy, and often less where they are not."""
+TURN_COST, WORD_COST = 0.08, 0.025
+"""Of each reply that says something, and of each act, tools included.
+
+High, so that there is something to lose: a conversation pays with the environment's own users and
+may not with others, whom it is better to hand over early; words that save no reply are wasted.
+"""
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ class DecisionPosterior:
 
 @dataclass(frozen=True, eq=False)
 class DecisionFit:
-    """A fitted user of one environment; `gap` is 1 where simulated and logged rates agree."""
+    """A fitted user of one environment; a gap of 1 to 2 says that its rates are the log's."""
 
     env_id: str
     posterior: Mapping[str, DecisionPosterior]
@@ -208,7 +208,7 @@ class _Step:
         noise = np.sqrt((influence**2).T @ scores**2) / n
         values, wanted = counted.values[told], logged.values[told]
         both = (influence, logged.influence[:, told])
-        sampled = sum((part**2).mean(axis=0) / len(part) for part in both)
+        sampled = _chance(both)
         middle = ((values + wanted) / 2).clip(0.01, 0.99)
         return cls(
             wanted - values,
@@ -229,8 +229,7 @@ class _Step:
         outlying = np.abs(self.difference) / np.sqrt(self.variance) / HUBER
         weighed = self.moves / (self.variance * np.maximum(outlying, 1.0))[:, None]
         curvature = weighed.T @ self.moves + np.eye(self.moves.shape[1]) / PRIOR_SD**2
-        found: Floats = np.linalg.solve(curvature, weighed.T)
-        return found
+        return np.asarray(np.linalg.solve(curvature, weighed.T), dtype=np.float64)
 
     def towards(self, off: Floats) -> Floats:
         """The Gauss-Newton step from logits that are `off` from the prior's."""
@@ -245,13 +244,19 @@ class _Step:
         """
         gain = self._gain()
         open_ = np.eye(len(gain)) - gain @ self.moves
-        found: Floats = PRIOR_SD**2 * open_ @ open_.T
+        model = self.variance - _chance(self.influences)
+        found: Floats = PRIOR_SD**2 * open_ @ open_.T + (gain * model) @ gain.T
         for influence in self.influences:
-            each = influence @ gain.T
-            found += each.T @ each / len(each) ** 2
-        sampled = sum((part**2).mean(axis=0) / len(part) for part in self.influences)
-        found += (gain * (self.variance - sampled)) @ gain.T
+            each: Floats = influence @ gain.T
+            found = found + each.T @ each / len(each) ** 2
         return found
+
+
+def _chance(influences: tuple[Floats, Floats]) -> Floats:
+    """Variance of a difference of rates by the chance of both samples.  # (M,)"""
+    first, second = ((part**2).mean(axis=0) / len(part) for part in influences)
+    found: Floats = first + second
+    return found
 
 
 def _shares(simulation: Simulation, talks: Sequence[Talk], seed: int) -> Floats:

@@ -145,8 +145,8 @@ class Reader:
     def tagged(self, text: str) -> Said:
         """A user's words as acts, with the values that stand in them."""
         assert self._tagger is not None
-        values = dict(self._tagger.values(text))
-        return [(act, values.get(act.removeprefix("inform_"), "")) for act in self._tagger.tag(text)]
+        acts, values = self._tagger.tag(text), dict(self._tagger.values(text))
+        return [(act, values.get(act.removeprefix("inform_"), "")) for act in acts]
 
 
 def labels_of(message: Message) -> Said:
@@ -156,7 +156,8 @@ def labels_of(message: Message) -> Said:
 
 def acts_of(domain: Domain, episode: Any, turn: Any) -> Said:
     """The acts of a simulated turn, as a recorded conversation has them."""
-    return [(one["act"], one.get("value", "")) for one in json.loads(domain.acts_json(episode, turn))]
+    acts = json.loads(domain.acts_json(episode, turn))
+    return [(one["act"], one.get("value", "")) for one in acts]
 
 
 Rate = tuple[str, str]
@@ -185,7 +186,7 @@ def count_rates(talks: Sequence[Talk], rates: Sequence[Rate]) -> Rates:
 
 
 def common_rates(first: Sequence[Talk], second: Sequence[Talk], least: int) -> list[Rate]:
-    """Events that both sides together have `RARE` times, in contexts that each has `least` times."""
+    """Events that both sides together have `RARE` times, in contexts that each has `least`."""
     turns = [sum((talk.turns for talk in side), Counter[str]()) for side in (first, second)]
     events = sum((talk.events for talk in (*first, *second)), Counter[Rate]())
     often = (rate for rate, times in events.items() if times >= RARE)
