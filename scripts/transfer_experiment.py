@@ -40,7 +40,7 @@ from convgym.users.fitted_user import FittedUser
 from trainers.transfer.rank_transfer import PolicyValues, RankTransfer, rank_transfer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from twin_agents import AGENTS, OPTIONS, KnobAgent, Knobs, returns
+from twin_agents import AGENTS, CHEAP, DEAR, OPTIONS, KnobAgent, Knobs, returns
 from twin_env import RepliesEnv, TwinEnv, record
 
 ENV_ID = "ConvGym/CustomerService-v0"
@@ -54,6 +54,8 @@ LOGGING = (
     partial(PlannerPolicy, 0.15),
     partial(SlotFillingPolicy, 0.1),
     partial(KnobAgent, Knobs(asks_ahead=True), 0.05),
+    partial(KnobAgent, Knobs(asks_ahead=True, tells_ahead=True, explains_ending=True), 0.05),
+    partial(KnobAgent, Knobs(asks_ahead=True, answers=False, offers_ahead=True), 0.05),
 )
 """Makers of the agents that talk in the logs."""
 RANK_MEASURES = ("spearman", "value_error", "regret_at_1")
@@ -68,7 +70,7 @@ def learn(envs: Sequence[Any], episodes: int, sweeps: int, seed: int) -> Knobs:
 
     def worth(knobs: Knobs) -> float:
         agent = KnobAgent(knobs)
-        parts = [returns(env, agent, seeds[i :: len(envs)]) for i, env in enumerate(envs)]
+        parts = [returns(env, agent, seeds[i :: len(envs)], DEAR) for i, env in enumerate(envs)]
         return float(np.concatenate(parts).mean())
 
     best, value = Knobs(), worth(Knobs())
@@ -128,7 +130,7 @@ def run_twin(
     found = {}
     for arm in ARMS:
         knobs = learn(training_sides(arm, twin, fit), episodes, sweeps, twin)
-        found[arm] = (float(returns(real, KnobAgent(knobs), seeds).mean()), knobs)
+        found[arm] = (float(returns(real, KnobAgent(knobs), seeds, DEAR).mean()), knobs)
     return found
 
 
@@ -146,7 +148,7 @@ def run_ranks(
 
     def values(env: Any, first: int) -> PolicyValues:
         seeds = range(first, first + test_episodes)
-        earned = {name: returns(env, KnobAgent(knobs), seeds) for name, knobs in AGENTS.items()}
+        earned = {name: returns(env, KnobAgent(k), seeds, CHEAP) for name, k in AGENTS.items()}
         return PolicyValues.of_returns(earned, paired=True)
 
     real = values(TwinEnv(twin), _TEST)
@@ -224,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--twins", type=int, default=8)
     parser.add_argument("--first", type=int, default=0, help="seed of the first twin")
-    parser.add_argument("--logs", type=int, default=500, help="logged conversations per twin")
+    parser.add_argument("--logs", type=int, default=1000, help="logged conversations per twin")
     parser.add_argument("--episodes", type=int, default=200, help="episodes per value in training")
     parser.add_argument("--test-episodes", type=int, default=1000)
     parser.add_argument("--sweeps", type=int, default=2, help="times that each knob is set")

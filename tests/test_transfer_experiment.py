@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from twin_agents import AGENTS, KnobAgent, Knobs, cost, returns
+from twin_agents import AGENTS, CHEAP, DEAR, KnobAgent, Knobs, cost, returns
 from twin_env import RepliesEnv, TwinEnv
 
 from convgym.data.statistics import spearman
@@ -41,9 +41,9 @@ def test_without_knobs_the_agent_is_the_oracle():
 def test_costs_are_of_replies_and_acts():
     agent = KnobAgent(Knobs())
     ask, explain, find = (agent.actions[n] for n in ("ask_email", "explain", "find_customer"))
-    assert cost(agent, (ask,)) == pytest.approx(0.105)
-    assert cost(agent, (ask, explain)) == pytest.approx(0.13)
-    assert cost(agent, (find,)) == pytest.approx(0.025)
+    assert cost(agent, (ask,), DEAR) == pytest.approx(0.105)
+    assert cost(agent, (ask, explain), CHEAP) == pytest.approx(0.09)
+    assert cost(agent, (find,), DEAR) == pytest.approx(0.025)
 
 
 def test_no_agent_is_best_everywhere():
@@ -51,7 +51,7 @@ def test_no_agent_is_best_everywhere():
     seeds = range(60)
     best = set()
     for env in (RepliesEnv(), TwinEnv(100), TwinEnv(102)):
-        values = {n: returns(env, KnobAgent(k), seeds).mean() for n, k in AGENTS.items()}
+        values = {n: returns(env, KnobAgent(k), seeds, CHEAP).mean() for n, k in AGENTS.items()}
         best.add(max(values, key=values.get))
     assert len(best) > 1
 
@@ -62,7 +62,7 @@ def test_no_agent_is_best_everywhere():
 def test_all_arms_have_the_same_episodes_and_none_is_tested_on_them(script, monkeypatch):
     played = {}
 
-    def returns_noted(env, agent, seeds):
+    def returns_noted(env, agent, seeds, costs):
         played.setdefault(id(env), []).extend(int(seed) for seed in seeds)
         return np.zeros(len(seeds))
 
@@ -90,7 +90,7 @@ def test_a_calibrated_user_values_agents_more_like_real_users_do(script):
         logged, script.ENV_ID, labelled=True, agents=script.LOGGING, simulated=150
     )
     values = [
-        np.array([returns(env, KnobAgent(knobs), seeds).mean() for knobs in AGENTS.values()])
+        np.array([returns(env, KnobAgent(k), seeds, CHEAP).mean() for k in AGENTS.values()])
         for env in (TwinEnv(twin), RepliesEnv(), script.environments([fit.user()])[0])
     ]
     real, own, fitted = values
@@ -100,7 +100,7 @@ def test_a_calibrated_user_values_agents_more_like_real_users_do(script):
 
 @pytest.mark.slow
 def test_ranks_of_agents_are_those_of_real_users(script, capsys):
-    means = script.show_ranks(range(4), logs=500, test_episodes=1000, simulated=1000)
+    means = script.show_ranks(range(4), logs=1000, test_episodes=600, simulated=800)
     assert means["acts"]["spearman"] >= 0.95
     assert means["text"]["spearman"] >= 0.85
     assert means["uncalibrated"]["spearman"] < means["text"]["spearman"]
@@ -111,6 +111,6 @@ def test_ranks_of_agents_are_those_of_real_users(script, capsys):
 @pytest.mark.slow
 def test_a_policy_of_calibrated_and_randomised_users_loses_less_on_real_ones(script, capsys):
     found = script.show_arms(
-        range(6), logs=500, episodes=200, test_episodes=1000, sweeps=2, simulated=800
+        range(6), logs=1000, episodes=150, test_episodes=1000, sweeps=2, simulated=800
     )
     assert found["both"]["loss"][2] < found["uncalibrated"]["loss"][1]

@@ -1,7 +1,7 @@
 """Agents that trade off: the oracle with knobs, whose replies do one act or several.
 
-    "May I have your email? I ask so that nobody else …"     ask_email + explain     0.13
-                                                             (a reply 0.08, an act 0.025)
+    "May I have your email? I ask so that nobody else …"     ask_email + explain     0.09
+                                                             (a reply 0.04, an act 0.025)
 
 What pays hangs on the users: to explain ahead costs words in every conversation, and saves a reply
 where they would have asked.
@@ -20,11 +20,11 @@ from convgym.engine.acts import FIRST_TOOL
 from convgym.policies.policy import belief_of
 from convgym.policies.scripted import DeskSight, OraclePolicy
 
-TURN_COST, WORD_COST = 0.08, 0.025
-"""Of each reply that says something, and of each act, tools included.
+CHEAP, DEAR = (0.04, 0.025), (0.08, 0.025)
+"""Costs of each reply that says something, and of each act, tools included.
 
-High, so that there is something to lose: a conversation pays with the environment's own users and
-may not with others, whom it is better to hand over early; words that save no reply are wasted.
+`CHEAP`: every conversation pays, and agents differ in how. `DEAR`: it pays with the environment's
+own users, and not with others, whom it is better to hand over early.
 """
 
 
@@ -155,25 +155,25 @@ class KnobAgent(OraclePolicy):
         return super().refuse(see, reason, offer)
 
 
-def cost(agent: KnobAgent, numbers: tuple[int, ...]) -> float:
+def cost(agent: KnobAgent, numbers: tuple[int, ...], costs: tuple[float, float]) -> float:
     """Of one step."""
     speaks = any(agent.actions.actions[number].kind < FIRST_TOOL for number in numbers)
-    return TURN_COST * speaks + WORD_COST * len(numbers)
+    return costs[0] * speaks + costs[1] * len(numbers)
 
 
-def returns(env: Any, agent: KnobAgent, seeds: Any) -> np.ndarray:
+def returns(env: Any, agent: KnobAgent, seeds: Any, costs: tuple[float, float]) -> np.ndarray:
     """Success less costs of the episodes of these seeds.  # (seeds,)"""
-    return np.array([_return(env, agent, int(seed)) for seed in seeds])
+    return np.array([_return(env, agent, int(seed), costs) for seed in seeds])
 
 
-def _return(env: Any, agent: KnobAgent, seed: int) -> float:
+def _return(env: Any, agent: KnobAgent, seed: int, costs: tuple[float, float]) -> float:
     seen, _ = env.reset(seed=seed)
     agent.reset(seed)
     total, done = 0.0, False
     while not done:
         numbers, _ = agent.predict(seen, action_masks=env.action_masks())
         seen, reward, terminated, truncated, _ = env.step(numbers)
-        total += reward - cost(agent, numbers)
+        total += reward - cost(agent, numbers, costs)
         done = terminated or truncated
     return total
 
