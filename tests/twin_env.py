@@ -4,7 +4,7 @@
                          tilts     each × e^(± 0.3)
                          words     those held out from training
                          a break   once, from its third turn on with nothing achieved yet, with
-                                   probability 0.3 a turn: "one moment", whatever was said
+                                   probability 0.1 a turn: "one moment", whatever was said
 
 No agenda user can be all of this: it has other tilts, other words and takes no breaks. Every twin
 of a seed is drawn from this one distribution; none is picked.
@@ -35,7 +35,7 @@ TROUBLE = {
 }  # fmt: skip
 """Which way is trouble: who asks, doubts, errs, leaves, and who says little at a time."""
 SHIFT, SPREAD, OTHER_SPREAD, TILT_SPREAD = 1.5, 0.7, 0.8, 0.3
-BREAK_FROM, BREAK = 2, 0.3
+BREAK_FROM, BREAK = 2, 0.1
 """Turns of the user before its break, and the probability of it from then on."""
 _PAUSE = STRIDE * 60
 """Number of the draw of a break; no decision of the agenda has it."""

@@ -11,8 +11,10 @@
 
 Which rates tell of a decision nobody says: it is those that the simulation moves with it. What a
 log says nothing of stays at the domain's own base θ0. From bare text both sides are read by the
-same tagger, so both carry its errors: indirect inference (Gourieroux, Monfort & Renault, 1993);
-random decision points trained on logs are Keizer et al.'s (SIGDIAL 2010).
+same tagger, so both carry its errors: indirect inference (Gourieroux, Monfort & Renault, 1993).
+Simulated users therefore speak partly in wordings that the tagger has not learned from, as many as
+make it as unsure as the log does. Random decision points trained on logs are Keizer et al.'s
+(SIGDIAL 2010).
 
 What a newcomer would get wrong: users answer to agents, so those of the simulation should talk like
 the log's. Hand in the agent that made the log, if there is one; else the domain's scripted agents
@@ -64,6 +66,8 @@ PRIOR_SD = 1.5
 """τ, in logits: how far users of a domain are from its own before any log."""
 MODEL_ERROR = 0.03
 """Sd of a rate that no base explains, as a share of √(r (1 − r)): the model is not the world."""
+MOST_WORDS = 1000
+"""Turns of the log that are asked how sure they are read."""
 STEPS = 6
 FARTHEST = 1.5
 """Logits that one step moves a base at most."""
@@ -156,6 +160,9 @@ def fit_decisions(
     talks = [reader.talk(conversation) for conversation in log]
     simulation = Simulation(env, reader, agents or scripted_agents(env.domain))
     shares = None if agents else _shares(simulation, talks, seed)
+    if not labelled:
+        words = [m.content for c in log for m in c.said_by("user") if m.content.strip()]
+        simulation.familiar = _familiar(simulation, reader.sureness(words[:MOST_WORDS]), seed)
 
     def play(logits: Floats) -> list[Trace]:
         bases = dict(zip((p.name for p in POINTS), _sigmoid(logits).tolist(), strict=True))
@@ -257,6 +264,22 @@ def _chance(influences: tuple[Floats, Floats]) -> Floats:
     first, second = ((part**2).mean(axis=0) / len(part) for part in influences)
     found: Floats = first + second
     return found
+
+
+def _familiar(simulation: Simulation, wanted: float, seed: int) -> float:
+    """The share of familiar wordings with which the reader is as sure of its reading as `wanted`.
+
+    What it has learned from it reads without fault, and strangers' words it does not: only as far
+    as simulated words are as strange do both sides carry the same errors.
+    """
+    sure = []
+    for simulation.familiar in (0.0, 1.0):
+        traces = simulation.run(DecisionModel(), LEAST * 3, seed)
+        sure.append(simulation.reader.sureness([text for t in traces for text in t.texts]))
+    strange, familiar = sure
+    if familiar <= strange:
+        return 1.0
+    return float(np.clip((wanted - strange) / (familiar - strange), 0.0, 1.0))
 
 
 def _shares(simulation: Simulation, talks: Sequence[Talk], seed: int) -> Floats:

@@ -40,8 +40,8 @@ several, which are said in one reply."""
 SLIPS = 0.15
 """Share of random acts of the sloppier half of the scripted agents."""
 _MOST_TURNS = 50
-_WHO = 50
-"""Number of the draw of who talks."""
+_WHO, _WORDS = 50, 51
+"""Numbers of the draws of who talks, and of whose words the user has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,8 @@ class Trace:
     talk: Talk
     scores: Floats  # (points,)
     passed: NDArray[np.int64]  # (points,) decisions made at each point
+    texts: list[str]
+    """The user's words, where acts are read off them."""
 
 
 def environment(env_id: str, **keywords: Any) -> ConversationEnv:
@@ -96,6 +98,9 @@ class Simulation:
     def __init__(self, env: ConversationEnv, reader: Reader, agents: Sequence[Agent]) -> None:
         self.domain, self.conditions, self.reader = env.domain, env.conditions, reader
         self.agents = [make() for make in agents]
+        self.familiar = 1.0
+        """Share of users who speak in the wordings that the reader has learned from; the others
+        have those held out from it."""
 
     def run(
         self, model: DecisionModel, n: int, seed: int, weights: Floats | None = None
@@ -121,9 +126,10 @@ class Simulation:
         domain.open(episode, levels)
         engine.open(episode)
         agent.reset(key)
-        words = self.conditions.words["held_out" if task.split == "test_lexical" else "train"]
+        familiar = draw(key, POLICY, 0, _WORDS) / 2**32 < self.familiar
+        words = self.conditions.words["train" if familiar else "held_out"]
         words.begin(persona, levels, setup.style, child(key, 2))
-        trace = Trace(Talk(), np.zeros(len(POINTS)), np.zeros(len(POINTS), dtype=np.int64))
+        trace = Trace(Talk(), np.zeros(len(POINTS)), np.zeros(len(POINTS), dtype=np.int64), [])
         turns = 0
         while True:
             if episode.user_turn is not None:
@@ -153,4 +159,5 @@ class Simulation:
             trace.talk.user(acts_of(self.domain, episode, turn))
         else:
             text = words.say(index, self.domain.spoken(episode, turn))
+            trace.texts.append(text)
             trace.talk.user(self.reader.tagged(text))

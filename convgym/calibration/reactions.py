@@ -148,6 +148,11 @@ class Reader:
         acts, values = self._tagger.tag(text), dict(self._tagger.values(text))
         return [(act, values.get(act.removeprefix("inform_"), "")) for act in acts]
 
+    def sureness(self, texts: Sequence[str]) -> float:
+        """Mean probability of the likeliest act of each text: high where wordings are familiar."""
+        assert self._tagger is not None
+        return float(np.mean([max(self._tagger.scores(text).values()) for text in texts]))
+
 
 def labels_of(message: Message) -> Said:
     """A log's acts of a turn: name and, if there is one, value."""
