@@ -146,14 +146,14 @@ def run_ranks(
         )
         return environments([fit.user()])[0]
 
-    def values(env: Any, first: int) -> PolicyValues:
-        seeds = range(first, first + test_episodes)
+    def values(env: Any) -> PolicyValues:
+        seeds = range(_TEST, _TEST + test_episodes)  # the same tasks and personas everywhere
         earned = {name: returns(env, KnobAgent(k), seeds, CHEAP) for name, k in AGENTS.items()}
         return PolicyValues.of_returns(earned, paired=True)
 
-    real = values(TwinEnv(twin), _TEST)
+    real = values(TwinEnv(twin))
     sides = {"uncalibrated": RepliesEnv(), "acts": fitted(True), "text": fitted(False)}
-    return {name: rank_transfer(values(env, _TRAIN), real) for name, env in sides.items()}
+    return {name: rank_transfer(values(env), real) for name, env in sides.items()}
 
 
 def show_ranks(twins: Sequence[int], **options: Any) -> dict[str, Any]:

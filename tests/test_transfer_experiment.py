@@ -100,7 +100,7 @@ def test_a_calibrated_user_values_agents_more_like_real_users_do(script):
 
 @pytest.mark.slow
 def test_ranks_of_agents_are_those_of_real_users(script, capsys):
-    means = script.show_ranks(range(4), logs=1000, test_episodes=600, simulated=800)
+    means = script.show_ranks(range(20, 24), logs=1000, test_episodes=900, simulated=600)
     assert means["acts"]["spearman"] >= 0.95
     assert means["text"]["spearman"] >= 0.85
     assert means["uncalibrated"]["spearman"] < means["text"]["spearman"]
@@ -111,6 +111,6 @@ def test_ranks_of_agents_are_those_of_real_users(script, capsys):
 @pytest.mark.slow
 def test_a_policy_of_calibrated_and_randomised_users_loses_less_on_real_ones(script, capsys):
     found = script.show_arms(
-        range(6), logs=1000, episodes=150, test_episodes=1000, sweeps=2, simulated=800
+        range(20, 25), logs=1000, episodes=100, test_episodes=600, sweeps=2, simulated=600
     )
     assert found["both"]["loss"][2] < found["uncalibrated"]["loss"][1]
