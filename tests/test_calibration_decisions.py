@@ -135,9 +135,9 @@ def test_hidden_bases_are_found_from_acts(fit):
 def test_hidden_bases_are_found_from_bare_text(log):
     bare = [
         Conversation(c.conversation_id, tuple(Message(m.role, m.content) for m in c.messages))
-        for c in log[:150]
+        for c in log[:200]
     ]
-    found = fit_decisions(bare, ENV_ID, agents=AGENTS, simulated=100, seed=4).posterior
+    found = fit_decisions(bare, ENV_ID, agents=AGENTS, simulated=150, seed=4).posterior
     for name in ("ask_why", "greet_only", "tangent", "doubt"):
         own = DecisionModel().base[NUMBER[name]] / 10_000
         truth = logit(HIDDEN.bases[name])
