@@ -10,9 +10,9 @@
     calibration.save("user.npz")
 
 Held out is by conversation, and so that no beginning of one is in both parts, but for lone first
-turns, which many say; the polish (`convgym.calibration.polish`) sees the fitted part alone. Where agents speak, the user answers the
-held-out agents' recorded turns; else it talks open loop. The gap is that of
-`convgym.calibration.moments`; the report of every measure is `compute_sim_real_gap`'s.
+turns, which many say; the polish (`convgym.calibration.polish`) sees the fitted part alone. Where
+agents speak, the user answers the held-out agents' recorded turns; else it talks open loop. The gap
+is that of `convgym.calibration.moments`; the report of every measure is `compute_sim_real_gap`'s.
 """
 
 from __future__ import annotations

@@ -16,8 +16,11 @@ over the whole conversation: acts and slots, or words where the log names none. 
 trains was asked for trains; a user who wanted a taxi would make a conversation that nobody had.
 Agents' turns tell of the recorded user what answers tell of questions; its own words tell nothing.
 
-β and ρ were chosen on the training parts of MultiWOZ and MultiDoGO: a larger β invents more orders
-of acts and is found out more easily.
+Where the agent asks for what is nowhere on the agenda, the tables alone say what becomes of the
+question: it is none of this user's. A later turn that tells what is asked for comes forward.
+
+β and ρ were chosen on the training parts of MultiWOZ and MultiDoGO and on synthetic users: a larger
+β invents more orders of acts and is found out more easily.
 
 Knows nothing of words.
 """

@@ -39,7 +39,6 @@ from convgym.calibration.histories import (
     Row,
     rows_of,
 )
-from convgym.calibration.histories import ASKED as HEARD
 from convgym.calibration.phrase_bank import PhraseBank, Reading, filled
 from convgym.calibration.signatures import (
     ASKED,
@@ -239,7 +238,7 @@ class LogSimulator:
         place = speaker.progress.place
         words = words or Drawn(self.bank, speaker.key, place)
         row = speaker.progress.row(heard)
-        row[ENDS], signature, chance = self._chosen(speaker, row, ends, likeliest)
+        row[ENDS], signature, chance = self._chosen(speaker, row, heard.asked, ends, likeliest)
         row[ACTS] = signature[0]
         wanted = Wanted(self._told, speaker.progress.kind, speaker.key, speaker.wanted)
         pieces = words.take(self.bank.shelf(signature, self._phrase_after.of(row)))
@@ -267,15 +266,17 @@ class LogSimulator:
         self,
         speaker: Speaker,
         row: Row,
+        asked: Sequence[str],
         ends: bool | None,
         likeliest: bool,
     ) -> tuple[bool, Signature, float]:
         """Whether the user goes with this turn, what the turn does, and how likely both were."""
         key, turn = speaker.key, speaker.progress.place + 1
         leaves = self._leaves(row, speaker.hurry) if ends is None else float(ends)
-        open_turns = speaker.agenda.next(ends, row[HEARD])
+        open_turns = speaker.agenda.next(ends, asked)
         weights = self._weights(open_turns, row, leaves)
-        if row[HEARD] and not speaker.agenda.tells(row[HEARD]):
+        if asked and not speaker.agenda.tells(asked):
+            # What people say to a question that is none of theirs, the tables know best.
             weights = [0.0] * len(weights)
         total = OFF_AGENDA + sum(weights)
         reached = _uniform(key, turn, _CHOOSES) * total - OFF_AGENDA

@@ -38,6 +38,10 @@ from convgym.calibration.signatures import ASKED, LoggedTurn, LoggedUser
 from convgym.data import cues
 from convgym.errors import MissingExtra
 
+TEMPER = 0.5
+"""Of what a log tells of affect: failures and empathy are read off the agent's words, whatever is
+labelled, and a likelihood that is known to be a little wrong counts for less (Miller & Dunson,
+2019, doi:10.1080/01621459.2018.1469995)."""
 STRENGTH = 4.0
 """Observations that the prior of a probability is worth."""
 _SHOUTED = re.compile(r"\b[A-Z]{3,}\b")
@@ -262,6 +266,7 @@ def _affect(
     if troubled:
         known = escalations_labelled, closings_labelled
         mode, spread = affect_posterior(events, mean, sd, *known)
+        spread = 1 / np.sqrt((1 - TEMPER) * sd**-2 + TEMPER * spread**-2)
     return _normal(AFFECT, mode, spread, troubled)
 
 
