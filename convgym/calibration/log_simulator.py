@@ -238,7 +238,9 @@ class LogSimulator:
         place = speaker.progress.place
         words = words or Drawn(self.bank, speaker.key, place)
         row = speaker.progress.row(heard)
-        row[ENDS], signature, chance = self._chosen(speaker, row, heard.asked, ends, likeliest)
+        # What its own agent asked just then, it answers as it did.
+        asked = () if heard == speaker.agenda.heard else heard.asked
+        row[ENDS], signature, chance = self._chosen(speaker, row, asked, ends, likeliest)
         row[ACTS] = signature[0]
         wanted = Wanted(self._told, speaker.progress.kind, speaker.key, speaker.wanted)
         pieces = words.take(self.bank.shelf(signature, self._phrase_after.of(row)))
