@@ -20,8 +20,8 @@ from convgym.calibration.recorded_agent import LISTENING
 from convgym.calibration.signatures import SILENCE, Heard
 from convgym.calibration.speaker import Speaker, Templates
 from convgym.engine import keys
-from convgym.engine.tasks import SPLITS, parse_task_id
-from convgym.envs.episode_setup import EpisodeSetup, hundredths
+from convgym.engine.tasks import SPLITS
+from convgym.envs.episode_setup import hundredths
 from convgym.envs.reply import Reply
 from convgym.envs.task_environment import TaskEnvironment
 from convgym.envs.task_episode import Answer, TaskEpisode
@@ -114,16 +114,10 @@ do what is likeliest. Below 0.5 what is done is always said in its commonest wor
 
     # -- hooks -------------------------------------------------------------------------------------
 
-    def pick_task(self, setup: EpisodeSetup, key: int, number: int) -> tuple[str, str, Any]:
-        """A user of the split."""
-        if setup.task_id is not None:
-            split, place = parse_task_id(setup.task_id)
-        else:
-            assert setup.split is not None
-            split = setup.split
-            place = keys.below(keys.draw(key, keys.TASK, 0, 0), SPLITS[split])
+    def task_at(self, split: str, place: int) -> dict[str, int]:
+        """A user of the split; where there are fewer than numbers, they come again."""
         users = self._users[split]
-        return f"{split}-{place}", split, {"user": users[place % len(users)]}
+        return {"user": users[place % len(users)]}
 
     def preferred(self, task: Any) -> tuple[Persona | PersonaGenerator | None, Style | None]:
         """The style of the user whose agenda it is; the log's words have their slips in them."""

@@ -118,8 +118,11 @@ class TaskHooks:
             assert setup.split is not None
             split = setup.split
             place = keys.below(keys.draw(key, keys.TASK, 0, 0), SPLITS[split])
-        task = self.draw_task(Draws(split_key(self.name, split, place)))
-        return f"{split}-{place}", split, task
+        return f"{split}-{place}", split, self.task_at(split, place)
+
+    def task_at(self, split: str, place: int) -> Any:
+        """The task of a split that has this number."""
+        return self.draw_task(Draws(split_key(self.name, split, place)))
 
     def check_task_id(self, task_id: Any) -> str:
         """`task_id` itself; raises InvalidConfiguration where there is no such task."""
