@@ -277,7 +277,7 @@ class LogSimulator:
         leaves = self._leaves(row, speaker.hurry) if ends is None else float(ends)
         open_turns = speaker.agenda.next(ends, asked)
         weights = self._weights(open_turns, row, leaves)
-        if asked and not speaker.agenda.tells(asked):
+        if asked and not likeliest and not speaker.agenda.tells(asked):
             # What people say to a question that is none of theirs, the tables know best.
             weights = [0.0] * len(weights)
         total = OFF_AGENDA + sum(weights)
