@@ -239,7 +239,7 @@ def test_on_real_logs_the_knobs_help_with_conversations_that_nobody_has_seen(nam
     talks = list(read_log(corpus(name)))
     talks = [talks[i] for i in np.random.default_rng(0).permutation(len(talks))]
     logs, rest = talks[:1000], talks[1000:2000]
-    found = calibrate(logs)
+    found = calibrate(logs, budget_s=60)
     unseen = [c for c in logs if c.conversation_id in found.held_out] + rest
     counted, real = LogSimulator(found.simulator().log, found.simulator().labels), moments(unseen)
     gaps = [

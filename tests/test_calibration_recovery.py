@@ -215,6 +215,18 @@ def test_a_few_small_twins_come_back(labelled):
     assert covered >= 0.85
 
 
+def test_logs_without_variation_or_ascii_words():
+    chinese = [talk(f"c{i}", "你好", "a:您好", f"谢谢{'。' * (i % 3)}", "再见") for i in range(80)]
+    found = calibrate(chinese)
+    assert found.length_match == 1.0
+    one, other = (
+        moments([talk(f"c{i}", *said) for i in range(40)])
+        for said in (["hi", "bye"], ["a b c"] * 9)
+    )
+    assert moment_gap(one, other) > 100
+    assert moment_gap(one, one) == 0.0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("labelled", "most", "off_by"), [(True, 1.3, 0.10), (False, 1.6, 0.15)], ids=["acts", "text"]

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recorded import corpus
+from recorded import corpus, talk
 from twin_user import drawn_truth, twin_log
 
 from convgym.calibration.baselines import scripted, shuffled, template
 from convgym.calibration.divergences import compute_js_divergence
 from convgym.calibration.log_simulator import LogSimulator
-from convgym.calibration.signatures import speaks
+from convgym.calibration.parameters import fit_parameters
+from convgym.calibration.signatures import heard_in, speaks
 from convgym.calibration.turns import plain
 from convgym.calibration.two_sample import classifier_two_sample_test
 from convgym.conversation import Conversation, Message
@@ -156,3 +157,29 @@ def test_a_user_of_multiwoz_whose_agent_nobody_hears_behaves_as_if_one_spoke():
     made = LogSimulator.of(logs).generate(312, 1)
     assert turn_js(held_out, made) <= 2 * 0.0281
     assert shares(held_out, made, "conversation") <= 0.72
+
+
+def test_names_with_hyphens_and_acts_of_our_own_logs_stay_what_they_are():
+    asked = Message("assistant", "when?", acts=(("car-hire", "request", "book-day", "?"),))
+    told = (("car-hire", "inform", "book-day", "three"), ("inform_order", "A12"), ("greet",))
+    said = Message("user", "hi, on day three it is A12", acts=told)
+    log = [Conversation(f"c{i}", (Message("user", "hello"), asked, said)) for i in range(30)]
+    simulator = LogSimulator.of(log)
+    turn = simulator.log[0].turns[1]
+    assert turn.acts == ("car_hire-inform", "greet", "inform_order")
+    assert turn.values == {"car_hire-inform-book-day": "three", "inform_order": "A12"}
+    again = simulator.generate(1, 0, agent_turns=log)[0].messages[-1]
+    named = {tuple(part.replace("-", "_") for part in act) for act in told}
+    assert {tuple(part.replace("-", "_") for part in act) for act in again.acts} == named
+    assert fit_parameters(simulator.log)["answer"].mean > 0.9
+
+
+def test_recorded_conversations_are_answered_to_their_end():
+    said = [text for i in range(80) for text in (f"it is {i}", "a:And then?")]
+    log = [talk(f"c{i}", *said) for i in range(3)]
+    made = LogSimulator.of(log).generate(3, 0, agent_turns=log)
+    assert [sum(1 for _ in one.said_by("user")) for one in made] == [80] * 3
+
+
+def test_a_turn_of_the_agent_without_words_says_nothing():
+    assert heard_in([Message("assistant", " ")]).acts == ()

@@ -228,6 +228,25 @@ def test_a_log_of_single_turns_makes_no_environment(tmp_path, monkeypatch):
     from convgym.calibration import recorded_env
 
     single = LogSimulator.of([talk(f"c{i}", "hi") for i in range(3)])
-    monkeypatch.setattr(recorded_env, "_loaded", lambda *_: (single, AgentReader(single.log)))
+    monkeypatch.setattr(recorded_env, "_users", lambda *_: (single, AgentReader(single.log)))
     with pytest.raises(InvalidConfiguration, match="says one thing and goes"):
         gym.make(ID, user=RECORDED)
+
+
+def test_a_file_that_is_not_there_is_said_in_one_sentence():
+    with pytest.raises(InvalidConfiguration, match="cannot be read"):
+        gym.make(ID, user="nowhere.npz")
+
+
+def test_labels_that_share_all_their_words_need_no_tagger():
+    def turn(act, text):
+        return Message("assistant", text, acts=((act, "x", "none", "none"),))
+
+    said = [("Z", "ok"), ("X", "ok"), ("X", "ok"), ("W", "fine"), ("Y", "fine"), ("Y", "fine")]
+    log = logged_users(
+        [
+            Conversation(f"c{i}", (Message("user", "hi"), turn(*one), Message("user", "bye")))
+            for i, one in enumerate(said)
+        ]
+    )
+    assert AgentReader(log).read("something else").text == "something else"

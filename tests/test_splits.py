@@ -159,3 +159,19 @@ def test_real_conversations_with_one_opening_stay_together_if_asked():
     parts = dataset.split((0.8, 0.2), seed=0, group_by="first_user")
     one, other = ({c.metadata["first_user"] for c in part} for part in parts)
     assert not one & other
+
+
+def test_large_groups_go_to_any_part():
+    """A group's draw is that of one member, not the smallest of all."""
+    log = [talk(f"{g}-{i}", f"group {g}", *["more"] * i) for g in range(60) for i in range(10)]
+    parts = split_indices(log, (0.5, 0.5), 0)
+    assert abs(len(parts[0]) - len(parts[1])) <= 20
+    mixed = [talk(f"g{i}", "hello", *["more"] * i) for i in range(30)]
+    first = [0 in split_indices(mixed + log, (0.6, 0.4), seed)[0] for seed in range(40)]
+    assert 10 <= sum(first) <= 38
+
+
+def test_short_conversations_go_by_themselves_if_asked():
+    log = [talk(f"c{i}", "hello") for i in range(40)] + [talk("long", "hello", "a:Yes?", "my lamp")]
+    assert max(map(len, leakage_groups(log))) == 41
+    assert max(map(len, leakage_groups(log, least_turns=2))) == 1

@@ -22,6 +22,7 @@ import numpy as np
 from convgym.calibration.parameters import PARAMETER, Posterior
 from convgym.calibration.roles import Roles
 from convgym.calibration.signatures import ASKED, Gap, LoggedTurn, LoggedUser
+from convgym.calibration.turns import slot_name
 from convgym.conversation import Message
 from convgym.data import cues
 from convgym.language.harvested_words import MARKS, Hand, HarvestedWords, spread
@@ -160,7 +161,7 @@ def _carriers(turns: Sequence[LoggedTurn]) -> tuple[Counter[str], float]:
         around = ["{}" if isinstance(piece, Gap) else piece for piece in turn.pieces]
         carrier = " ".join("".join(around).split())
         said[carrier] += 1
-        slots[carrier].add(gaps[0].slot.rpartition("-")[2])
+        slots[carrier].add(slot_name(gaps[0].slot))
     neutral = {
         carrier: n
         for carrier, n in said.items()

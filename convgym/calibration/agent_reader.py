@@ -64,12 +64,13 @@ class AgentReader:
     def _label(self, text: str) -> Label:
         if not self._labelled:
             return cued(text), ()
-        if len(self._labels) < 2:
+        if self._tagger is None:
             return self._labels[0] if self._labels else (cued(text), ())
         return self._labels[int(self._tagger.predict([text])[0])]
 
     @cached_property
-    def _tagger(self) -> ActTagger:
+    def _tagger(self) -> ActTagger | None:
+        """None where there are not two labels to tell apart."""
         from convgym.language.act_tagger import ActTagger
 
         number = {label: str(place) for place, label in enumerate(self._labels)}
@@ -78,6 +79,8 @@ class AgentReader:
             for one in self._turns.values()
             if (one.acts, one.asked) in number
         ]
+        if len({label for _, label in told}) < 2:
+            return None
         texts, labels = zip(*told, strict=True)
         return ActTagger.fit(texts, labels, names=list(number.values()))
 

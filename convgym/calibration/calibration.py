@@ -142,7 +142,7 @@ class Calibration:
         except (KeyError, TypeError, ValueError) as error:
             told = str(error)
             if not isinstance(error, InvalidConfiguration):
-                told = f"{path} holds no {CALIBRATION!r}: {error!r}"
+                told = f"{path} holds no whole {CALIBRATION!r}, with the log's users: {error!r}"
             raise InvalidConfiguration(
                 f"{told}; give a file that Calibration.save or `convgym calibrate` has written"
             ) from error
@@ -194,6 +194,8 @@ def calibrate(
         raise InvalidConfiguration(f"method={method!r}; it takes 'auto', 'counts' or 'text'")
     if not 0 < holdout < 1:
         raise InvalidConfiguration(f"holdout={holdout!r}; it takes a share above 0 and below 1")
+    if seed < 0:
+        raise InvalidConfiguration(f"seed={seed!r}; it takes a whole number from 0")
     if not 0 <= budget_s < math.inf:
         raise InvalidConfiguration(f"budget_s={budget_s!r}; it takes seconds, from 0")
     if not spoken:
@@ -213,7 +215,8 @@ def calibrate(
     if min(len(fitted), len(held_out)) < LEAST:
         raise InvalidConfiguration(
             f"{len(fitted)} conversations to fit and {len(held_out)} held out; it takes "
-            f"{LEAST} or more of each, so give more conversations or another holdout"
+            f"{LEAST} or more of each (conversations that begin alike stay together), so give more "
+            "conversations or another holdout"
         )
     acts_of = None
     if not counted:
@@ -253,7 +256,8 @@ def _gaps(
         "gap_after": moment_gap(real, after),
         "floor": moment_floor(real, moments(fitted), seed=seed),
         "kl_div": compute_kl_divergence(histogram(words[0]), histogram(words[1])),
-        "length_match": 1 - abs(means[1] - means[0]) / means[0],
+        # Words are of ASCII letters and digits: a log may have none.
+        "length_match": 1 - abs(means[1] - means[0]) / (means[0] or 1.0),
     }
 
 

@@ -6,7 +6,7 @@
 
     fit = fit_decisions(conversations, "ConvGym/CustomerService-v0")
     fit.posterior["ask_why"]                    base, low, high (95 %), identifiable
-    fit.save("user.npz")                        gym.make(..., user="user.npz")
+    save_user(fit.user(), "user.npz")           gym.make(..., user="user.npz")
     fit.draw(seed)                              another user the log allows: what to randomise over
 
 Which rates tell of a decision nobody says: it is those that the simulation moves with it. What a
@@ -49,7 +49,7 @@ from convgym.calibration.reactions import (
     count_rates,
     labels_of,
 )
-from convgym.calibration.signatures import is_labelled, speaks
+from convgym.calibration.signatures import speaks
 from convgym.conversation import Conversation
 from convgym.envs.domain import Domain
 from convgym.errors import InvalidConfiguration, MissingExtra
@@ -153,7 +153,9 @@ def fit_decisions(
         )
     if simulated < 100:
         raise InvalidConfiguration(f"simulated={simulated!r}; it takes 100 conversations or more")
-    labelled = is_labelled(log) if labelled is None else labelled
+    if labelled is None:
+        turns = [message for talk in log for message in talk.said_by("user")]
+        labelled = 2 * sum(bool(message.acts) for message in turns) >= len(turns)
     if labelled:
         _check_labels(log, env.domain)
     reader = Reader(env.domain, labelled)

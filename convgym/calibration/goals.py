@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgym.calibration.signatures import SILENCE, Heard, LoggedTurn, LoggedUser, Signature
+from convgym.calibration.turns import slot_name
 
 OFF_AGENDA = 0.0003
 """β, what a turn on no agenda weighs beside the next one on it, 1."""
@@ -109,7 +110,7 @@ class Agenda:
 
 
 def _tells(open_: OpenTurn, asked: set[str]) -> bool:
-    return any(slot.rpartition("-")[2] in asked for slot in open_.turn.slots)
+    return any(slot_name(slot) in asked for slot in open_.turn.slots)
 
 
 class Goals:

@@ -58,6 +58,7 @@ from convgym.calibration.speaker import Drawn, Said, Speaker, Words
 from convgym.calibration.style_bins import style_bins
 from convgym.calibration.termination import Termination
 from convgym.calibration.transitions import Backoff
+from convgym.calibration.turns import act_name, slot_name
 from convgym.calibration.values import Told, Wanted
 from convgym.conversation import Conversation, Message
 from convgym.engine.keys import MASK, USER, children, draw, mix
@@ -256,7 +257,7 @@ class LogSimulator:
         words: Words,
     ) -> Iterator[Message]:
         """What a speaker says to what recorded agents say; None: to what its agenda heard."""
-        for place in range(LONGEST):
+        for place in range(LONGEST if heard is None else len(heard)):
             now = speaker.agenda.heard if heard is None else heard[place]
             ends = None if heard is None else place == len(heard) - 1
             said = self.say(speaker, now, ends, words=words)
@@ -289,6 +290,8 @@ class LogSimulator:
                 goes, does = open_.ends, open_.turn.signature
                 likelihood = weight / ready
                 speaker.agenda.said(open_)
+                if likeliest:
+                    return goes, does, 1.0
                 break
             reached -= weight
         else:
@@ -302,7 +305,7 @@ class LogSimulator:
             if (open_.ends, open_.turn.signature) == (goes, does)
         )
         same += OFF_AGENDA * likelihood
-        return goes, does, 1.0 if likeliest else same / total
+        return goes, does, same / total
 
     def _leaves(self, row: Row, hurry: float = 0.0) -> float:
         leaves = self.end.probability(self._end_after.of(row))
@@ -349,8 +352,12 @@ class LogSimulator:
             else (*slot.split("-", 2), values.get(slot, "none"))
             for slot in slots
         ]
-        named = {"-".join(act[:2]) for act in told}
-        bare = [(*act.split("-", 1), "none", "none") for act in acts if act not in named]
+        named = {act_name(act) for act in told}
+        bare = [
+            (*act.split("-", 1), "none", "none") if "-" in act else (act,)
+            for act in acts
+            if act not in named
+        ]
         return Message("user", text, acts=(*told, *(bare if acts != NOTHING else ())))
 
     def _reworded(
@@ -361,7 +368,7 @@ class LogSimulator:
         for turn, row in zip(user.turns, rows_of(user, style), strict=True):
             described = self._phrase_after.of(row)
             values.update(turn.values)
-            told = [(slot.rpartition("-")[2], value) for slot, value in turn.values.items()]
+            told = [(slot_name(slot), value) for slot, value in turn.values.items()]
             words = [
                 filled(reading.take(self.bank.shelf(part, described)), wanted, told)
                 for part in self.bank.parts(turn.signature)

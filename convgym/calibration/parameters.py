@@ -35,6 +35,7 @@ from convgym.calibration.lengths import SHORT, length_posterior
 from convgym.calibration.misreading import UNREAD, WELL_READ, rate_posterior
 from convgym.calibration.roles import Roles
 from convgym.calibration.signatures import ASKED, LoggedTurn, LoggedUser
+from convgym.calibration.turns import slot_name
 from convgym.data import cues
 from convgym.errors import MissingExtra
 
@@ -207,7 +208,7 @@ def _counted(
             chance("vague", "vague" in had)
             chance("reject_offer", "reject" in had)
             asked = set(turn.heard.asked)
-            answered = asked & {slot.rpartition("-")[2] for slot in told}
+            answered = asked & {slot_name(slot) for slot in told}
             if asked and slots_labelled:
                 chance("answer", bool(answered))
             if answered:

@@ -19,7 +19,9 @@ import numpy as np
 
 from convgym.calibration.paraphrase import Splices
 from convgym.calibration.signatures import Gap, Pieces, Signature
+from convgym.calibration.turns import slot_name
 from convgym.engine.keys import MASK, child, mix
+from convgym.errors import InvalidConfiguration
 
 ENOUGH = 4
 """Turns that a shelf needs before a narrower description is preferred to a wider one."""
@@ -93,7 +95,12 @@ class Reading:
     """One run through a bank, which remembers what it has taken."""
 
     def __init__(self, bank: PhraseBank, seed: int) -> None:
-        """`seed` decides the order in which turns are taken, and how they are reworded."""
+        """`seed` decides the order in which turns are taken, and how they are reworded.
+
+        Raises InvalidConfiguration for one below 0.
+        """
+        if seed < 0:
+            raise InvalidConfiguration(f"seed={seed!r}; it takes a whole number from 0")
         self.bank = bank
         self._key = mix(seed & MASK)
         self._taken = 0
@@ -141,7 +148,7 @@ def _group(signature: Signature, pieces: Pieces) -> Signature:
 def _value(gap: Gap, values: Mapping[str, str], told: Sequence[tuple[str, str]]) -> str:
     if gap.heard:
         for slot, value in reversed(told):
-            if slot == gap.slot.rpartition("-")[2]:
+            if slot == slot_name(gap.slot):
                 return value
     return values[gap.slot]
 

@@ -156,7 +156,7 @@ class Reader:
 
 def labels_of(message: Message) -> Said:
     """A log's acts of a turn: name and, if there is one, value."""
-    return [(act[0], act[1] if len(act) > 1 else "") for act in message.acts]
+    return [(act[0], act[1] if len(act) > 1 else "") for act in message.acts if act]
 
 
 def acts_of(domain: Domain, episode: Any, turn: Any) -> Said:

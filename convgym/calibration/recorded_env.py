@@ -68,7 +68,8 @@ do what is likeliest. Below 0.5 what is done is always said in its commonest wor
 
     `persona`: verbosity chooses the style, as the log's users are ranked; patience tilts the
     chance of leaving, its logit by `HURRY` from end to end. Without one a user has the style of
-    the one whose agenda it has.
+    the one whose agenda it has. The log's words are those of people with styles: `style` adds its
+    misspellings to them and nothing else, `response_diversity` does nothing.
 
     ## Version History
     * v0: first version.
@@ -89,7 +90,7 @@ do what is likeliest. Below 0.5 what is done is always said in its commonest wor
                 'gym.make("ConvGym/Recorded-v0", user="user.npz")'
             )
         self._realism = hundredths("realism", realism)
-        self._simulator, self._reader = _loaded(os.fspath(user), os.stat(user).st_mtime_ns)
+        self._simulator, self._reader = _users(user)
         self._users = {split: self._part(split) for split in SPLITS}
         super().__init__(**keywords)
 
@@ -180,8 +181,17 @@ do what is likeliest. Below 0.5 what is done is always said in its commonest wor
         return len(self._simulator.log[task["user"]].turns) - 1
 
 
+def _users(path: str | os.PathLike[str]) -> tuple[LogSimulator, AgentReader]:
+    """The users of a file, and how they read agents."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise InvalidConfiguration(f"{path} cannot be read: {error.strerror}") from error
+    return _counted(os.path.realpath(path), found.st_mtime_ns, found.st_size)
+
+
 @lru_cache(maxsize=4)
-def _loaded(path: str, changed: int) -> tuple[LogSimulator, AgentReader]:
-    """A file's users, counted once for all environments; `changed` tells a newer file."""
+def _counted(path: str, changed: int, size: int) -> tuple[LogSimulator, AgentReader]:
+    """A file's users, counted once for all environments; time and size tell a newer file."""
     simulator = Calibration.load(path).simulator()
     return simulator, AgentReader(simulator.log)

@@ -22,7 +22,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from convgym.calibration.turns import FAILURE
+from convgym.calibration.turns import FAILURE, act_name
 from convgym.conversation import Conversation, Message
 
 NOTHING = ("none",)
@@ -147,7 +147,7 @@ def heard_in(messages: Sequence[Message]) -> Heard:
     """What messages of the agent say together."""
     if not messages:
         return SILENCE
-    names = {"-".join(act[:2]) for m in messages for act in m.acts if act}
+    names = {act_name(act) for m in messages for act in m.acts if act}
     names |= {intent for m in messages for intent in m.intents}
     asked = {act[2] for m in messages for act in m.acts if len(act) > 3 and act[3] == ASKED}
     told = tuple(
@@ -157,7 +157,8 @@ def heard_in(messages: Sequence[Message]) -> Heard:
         if len(act) > 3 and act[3].lower() not in _NO_VALUE
     )
     text = " ".join(m.content for m in messages)
-    return Heard(tuple(sorted(names)) or cued(text), tuple(sorted(asked)), told, text)
+    acts = tuple(sorted(names)) or (cued(text) if text.strip() else ())
+    return Heard(acts, tuple(sorted(asked)), told, text)
 
 
 def delexicalised(text: str, values: Sequence[tuple[str, str]], heard: str = "") -> Pieces:
@@ -193,9 +194,10 @@ def _user(conversation: Conversation) -> LoggedUser:
 
 
 def _turn(message: Message, heard: Heard) -> LoggedTurn:
-    acts = set(message.intents) or {"-".join(act[:2]) for act in message.acts if act}
+    acts = set(message.intents) or {act_name(act) for act in message.acts if act}
     full = [act for act in message.acts if len(act) > 3 and act[2] not in ("", "none")]
-    values = [*message.slots, *(("-".join(act[:3]), act[3]) for act in full)]
+    values = [*message.slots, *((f"{act_name(act)}-{act[2]}", act[3]) for act in full)]
+    values += [(act_name(act), act[1]) for act in message.acts if len(act) == 2 and act[1]]
     slots = {slot if value != ASKED else slot + ASKED for slot, value in values}
     return LoggedTurn(
         tuple(sorted(acts)) or NOTHING,

@@ -146,8 +146,21 @@ class UserTurns:
 
 def act_names(message: Message) -> tuple[str, ...]:
     """What the log calls a turn, each name once; () where it says nothing."""
-    kinds = message.intents or ["-".join(act[:2]) for act in message.acts if act]
+    kinds = message.intents or [act_name(act) for act in message.acts if act]
     return tuple(dict.fromkeys(kinds))
+
+
+def act_name(act: Sequence[str]) -> str:
+    """`domain-act` of `(domain, act, slot, value)`, the act of `(act, value)`.
+
+    A hyphen of their own becomes a `_`, so that the one between them tells them apart.
+    """
+    return "-".join(part.replace("-", "_") for part in act[: 2 if len(act) > 2 else 1])
+
+
+def slot_name(slot: str) -> str:
+    """The slot of `domain-act-slot`, or of a log that names no domain."""
+    return slot.split("-", 2)[-1]
 
 
 def plain(text: str) -> str:

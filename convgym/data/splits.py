@@ -53,10 +53,11 @@ def split_indices(
     parts: list[list[int]] = [[] for _ in fractions]
     lacking = [fraction * len(conversations) for fraction in fractions]
     draws = [_draw(conversation, seed) for conversation in conversations]
-    groups = [
-        (-len(members), min(draws[member] for member in members), members)
-        for members in leakage_groups(conversations, group_by, least_turns)
-    ]
+    groups = []
+    for members in leakage_groups(conversations, group_by, least_turns):
+        # One member's draw: the smallest of a group's would put large groups into the first part.
+        named = min(members, key=lambda member: conversations[member].conversation_id)
+        groups.append((-len(members), draws[named], members))
     for _, draw, members in sorted(groups):
         part = _chosen(lacking, len(members), draw / 2**64)
         parts[part] += members
