@@ -8,10 +8,20 @@ import numpy as np
 import pytest
 from twin_user import drawn_truth, twin_log
 
-from convgym.calibration.goals import ALIKE, OFF_AGENDA, READY, WINDOW, Agenda, Cast, Goals
+from convgym.calibration.goals import (
+    ALIKE,
+    OFF_AGENDA,
+    READY,
+    WINDOW,
+    Agenda,
+    Cast,
+    Goals,
+    answers,
+)
 from convgym.calibration.histories import ACTS, ENDS, Progress
 from convgym.calibration.log_simulator import LogSimulator
 from convgym.calibration.signatures import SILENCE, logged_users, speaks
+from convgym.calibration.turns import slot_name
 from convgym.conversation import Conversation, Message
 
 TRIPS = {
@@ -69,6 +79,27 @@ def test_what_is_said_next_comes_as_often_as_the_formula_says(log):
     total = OFF_AGENDA + sum(expected.values())
     for signature, weight in expected.items():
         assert drawn[signature] / keys == pytest.approx(weight / total, abs=0.02)
+
+
+def test_questions_are_answered_as_often_as_in_the_log(log):
+    """Whatever the open turns are, where one of them answers."""
+    simulator = LogSimulator.of(log)
+    heard = next(t.heard for u in simulator.log for t in u.turns[1:] if t.heard.asked)
+    told, shares = [], []
+    for number, user in enumerate(simulator.log):
+        if not any(answers(turn, heard.asked) for turn in user.turns[1:]):
+            continue
+        for key in range(30):
+            speaker = simulator.speaker(number, key)
+            simulator.say(speaker, user.turns[0].heard, ends=False)
+            if not speaker.agenda.tells(heard.asked) or speaker.agenda.heard == heard:
+                continue
+            row = speaker.progress.row(heard)
+            shares.append(simulator.answers.probability(simulator._answer_after.of(row), True))
+            said = simulator.say(speaker, heard)
+            told.append(any(slot_name(slot) in heard.asked for slot in said.signature[1]))
+    assert len(told) > 200
+    assert np.mean(told) == pytest.approx(np.mean(shares), abs=0.06)
 
 
 def test_likeness_is_what_the_plain_loop_says(log):

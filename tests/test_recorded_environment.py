@@ -61,7 +61,7 @@ def test_splits_share_no_agenda():
 def test_the_reward_is_that_all_was_said(simulator):
     env, seen = make(privileged=True), Counter()
     for seed in range(60):
-        _, reward, info = played(env, seed)
+        _, reward, info = played(env, seed, ("Noted. I am on it.",))
         left = json.loads(info["privileged"])["open"]
         assert reward == float(not left) == float(info["success"])
         task = json.loads(info["privileged"])["task"]

@@ -16,8 +16,9 @@ over the whole conversation: acts and slots, or words where the log names none. 
 trains was asked for trains; a user who wanted a taxi would make a conversation that nobody had.
 Agents' turns tell of the recorded user what answers tell of questions; its own words tell nothing.
 
-Where the agent asks for what is nowhere on the agenda, the tables alone say what becomes of the
-question: it is none of this user's. A later turn that tells what is asked for comes forward.
+Where the agent asks, a later turn that tells it comes forward, and turns that answer weigh as much
+together as questions are answered, P(answers | history). What is asked for and nowhere on the
+agenda is none of this user's: the tables alone say what becomes of it.
 
 β and ρ were chosen on the training parts of MultiWOZ and MultiDoGO and on synthetic users: a larger
 β invents more orders of acts and is found out more easily.
@@ -86,8 +87,7 @@ class Agenda:
         asked: slots that the agent asks for; later turns that tell one of them come forward.
         """
         fitting = [open_ for open_ in self._open if ends is None or open_.ends == ends]
-        wanted = set(asked)
-        later = [open_ for open_ in fitting[WINDOW:] if asked and _tells(open_, wanted)]
+        later = [open_ for open_ in fitting[WINDOW:] if answers(open_.turn, asked)]
         return [(open_, READY**j) for j, open_ in enumerate(fitting[:WINDOW] + later[:1])]
 
     @property
@@ -97,7 +97,7 @@ class Agenda:
 
     def tells(self, asked: Sequence[str]) -> bool:
         """Whether something on it tells one of these slots."""
-        return any(_tells(open_, set(asked)) for open_ in self._open)
+        return any(answers(open_.turn, asked) for open_ in self._open)
 
     def signatures(self) -> list[Signature]:
         """What is still to be said."""
@@ -109,8 +109,9 @@ class Agenda:
         self.heard = open_.reply
 
 
-def _tells(open_: OpenTurn, asked: set[str]) -> bool:
-    return any(slot_name(slot) in asked for slot in open_.turn.slots)
+def answers(turn: LoggedTurn, asked: Sequence[str]) -> bool:
+    """Whether a turn tells one of these slots."""
+    return any(slot_name(slot) in asked for slot in turn.slots)
 
 
 class Goals:

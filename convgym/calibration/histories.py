@@ -34,6 +34,8 @@ SLOTS_AFTER: Chain = (
 END_AFTER: Chain = (
     (PLACE,), (KIND, STAGE), (KIND, LAST), (LAST, STAGE), (LAST, BEFORE), (LAST, TOLD), (AGENT,),
 )  # fmt: skip
+ANSWER_AFTER: Chain = ((OPENS,), (ASKED,), (KIND, ASKED), (KIND, ASKED, LAST_SLOTS))
+"""Whether a question is answered."""
 PHRASE_AFTER: Chain = (
     (CUE,), (CUE, OPENS, ENDS), (CUE, OPENS, ENDS, STYLE), (CUE, OPENS, ENDS, STYLE, KIND),
     (CUE, OPENS, ENDS, STYLE, KIND, AGENT), (CUE, OPENS, ENDS, STYLE, KIND, AGENT, STAGE),

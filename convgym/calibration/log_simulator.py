@@ -26,10 +26,11 @@ from typing import Literal
 
 import numpy as np
 
-from convgym.calibration.goals import OFF_AGENDA, Agenda, Cast, Goals, OpenTurn
+from convgym.calibration.goals import OFF_AGENDA, Agenda, Cast, Goals, OpenTurn, answers
 from convgym.calibration.histories import (
     ACTS,
     ACTS_AFTER,
+    ANSWER_AFTER,
     END_AFTER,
     ENDS,
     PHRASE_AFTER,
@@ -113,6 +114,11 @@ class LogSimulator:
                 (self._slots_after.of(row), turn.signature)
                 for row, turn in zip(rows, turns, strict=True)
             ]
+        )
+        asked = [(row, turn) for row, turn in zip(rows, turns, strict=True) if turn.heard.asked]
+        self._answer_after = Histories(ANSWER_AFTER, [row for row, _ in asked] or rows)
+        self.answers = Backoff(
+            [(self._answer_after.of(row), answers(turn, turn.heard.asked)) for row, turn in asked]
         )
         self.bank = PhraseBank(
             [
@@ -278,17 +284,15 @@ class LogSimulator:
         leaves = self._leaves(row, speaker.hurry) if ends is None else float(ends)
         open_turns = speaker.agenda.next(ends, asked)
         weights = self._weights(open_turns, row, leaves)
-        if asked and not likeliest and not speaker.agenda.tells(asked):
-            # What people say to a question that is none of theirs, the tables know best.
-            weights = [0.0] * len(weights)
+        if asked and not likeliest:
+            weights = self._answering(speaker, row, asked, open_turns, weights)
         total = OFF_AGENDA + sum(weights)
         reached = _uniform(key, turn, _CHOOSES) * total - OFF_AGENDA
         if likeliest and open_turns:
             reached = sum(weights[: weights.index(max(weights))])
-        for (open_, ready), weight in zip(open_turns, weights, strict=True):
+        for (open_, _), weight in zip(open_turns, weights, strict=True):
             if 0 <= reached < weight:
                 goes, does = open_.ends, open_.turn.signature
-                likelihood = weight / ready
                 speaker.agenda.said(open_)
                 if likeliest:
                     return goes, does, 1.0
@@ -298,14 +302,36 @@ class LogSimulator:
             row[ENDS] = goes = _uniform(key, turn, _LEAVES) < leaves
             row[ACTS] = self.acts.draw(self._acts_after.of(row), _uniform(key, turn, _DOES))
             does = self.signatures.draw(self._slots_after.of(row), _uniform(key, turn, _TELLS))
-            likelihood = self._likelihood(row, leaves, goes, does)
         same = sum(
             weight
             for (open_, _), weight in zip(open_turns, weights, strict=True)
             if (open_.ends, open_.turn.signature) == (goes, does)
         )
-        same += OFF_AGENDA * likelihood
+        same += OFF_AGENDA * self._likelihood(row, leaves, goes, does)
         return goes, does, same / total
+
+    def _answering(
+        self,
+        speaker: Speaker,
+        row: Row,
+        asked: Sequence[str],
+        open_turns: Sequence[tuple[OpenTurn, float]],
+        weights: list[float],
+    ) -> list[float]:
+        """The weights with as much on turns that answer as questions are answered."""
+        if not speaker.agenda.tells(asked):
+            # What people say to a question that is none of theirs, the tables know best.
+            return [0.0] * len(weights)
+        tells = [answers(open_.turn, asked) for open_, _ in open_turns]
+        told = sum(weight for weight, it_tells in zip(weights, tells, strict=True) if it_tells)
+        share = self.answers.probability(self._answer_after.of(row), True)
+        if not told or not 0 < share < 1:
+            return weights
+        factor = share / (1 - share) * (OFF_AGENDA + sum(weights) - told) / told
+        return [
+            weight * (factor if it_tells else 1)
+            for weight, it_tells in zip(weights, tells, strict=True)
+        ]
 
     def _leaves(self, row: Row, hurry: float = 0.0) -> float:
         leaves = self.end.probability(self._end_after.of(row))
