@@ -75,7 +75,7 @@ def test_what_is_said_next_comes_as_often_as_the_formula_says(log):
     drawn = Counter()
     for key in range(keys):
         speaker = simulator.speaker(number, key)
-        drawn[simulator._chosen(speaker, row, (), None, False)[1]] += 1
+        drawn[simulator._chosen(speaker, row, (), None, False, False)[1]] += 1
     total = OFF_AGENDA + sum(expected.values())
     for signature, weight in expected.items():
         assert drawn[signature] / keys == pytest.approx(weight / total, abs=0.02)

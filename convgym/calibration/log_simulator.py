@@ -235,26 +235,29 @@ class LogSimulator:
         *,
         words: Words | None = None,
         likeliest: bool = False,
+        weighed: bool = True,
     ) -> Said:
         """What somebody says to an agent; the speaker remembers it.
 
         ends: whether it is the last turn, where that is known. words: where they come from; drawn
             by the speaker's key unless told. likeliest: does what is most probable of all that is
-            on its agenda.
+            on its agenda. weighed: whether `log_prob` is wanted, else NaN; it takes its time.
         """
         place = speaker.progress.place
         words = words or Drawn(self.bank, speaker.key, place)
         row = speaker.progress.row(heard)
         # What its own agent asked just then, it answers as it did.
         asked = () if heard == speaker.agenda.heard else heard.asked
-        row[ENDS], signature, chance = self._chosen(speaker, row, asked, ends, likeliest)
+        row[ENDS], signature, log_prob = self._chosen(
+            speaker, row, asked, ends, likeliest, weighed
+        )
         row[ACTS] = signature[0]
         wanted = Wanted(self._told, speaker.progress.kind, speaker.key, speaker.wanted)
         pieces = words.take(self.bank.shelf(signature, self._phrase_after.of(row)))
         text = filled(pieces, wanted, heard.values)
         told = {p.slot: wanted[p.slot] for p in pieces if isinstance(p, Gap)}
         speaker.progress.say(signature)
-        return Said(text, signature, told, bool(row[ENDS]), math.log(chance))
+        return Said(text, signature, told, bool(row[ENDS]), log_prob)
 
     def _answers(
         self,
@@ -266,7 +269,7 @@ class LogSimulator:
         for place in range(LONGEST if heard is None else len(heard)):
             now = speaker.agenda.heard if heard is None else heard[place]
             ends = None if heard is None else place == len(heard) - 1
-            said = self.say(speaker, now, ends, words=words)
+            said = self.say(speaker, now, ends, words=words, weighed=False)
             yield self._message(said.text, said.signature, said.values)
             if said.ends:
                 return
@@ -278,8 +281,9 @@ class LogSimulator:
         asked: Sequence[str],
         ends: bool | None,
         likeliest: bool,
+        weighed: bool,
     ) -> tuple[bool, Signature, float]:
-        """Whether the user goes with this turn, what the turn does, and how likely both were."""
+        """Whether the user goes with this turn, what the turn does, and the log of P(both)."""
         key, turn = speaker.key, speaker.progress.place + 1
         leaves = self._leaves(row, speaker.hurry) if ends is None else float(ends)
         open_turns = speaker.agenda.next(ends, asked)
@@ -295,20 +299,22 @@ class LogSimulator:
                 goes, does = open_.ends, open_.turn.signature
                 speaker.agenda.said(open_)
                 if likeliest:
-                    return goes, does, 1.0
+                    return goes, does, 0.0
                 break
             reached -= weight
         else:
             row[ENDS] = goes = _uniform(key, turn, _LEAVES) < leaves
             row[ACTS] = self.acts.draw(self._acts_after.of(row), _uniform(key, turn, _DOES))
             does = self.signatures.draw(self._slots_after.of(row), _uniform(key, turn, _TELLS))
+        if not weighed:
+            return goes, does, math.nan
         same = sum(
             weight
             for (open_, _), weight in zip(open_turns, weights, strict=True)
             if (open_.ends, open_.turn.signature) == (goes, does)
         )
         same += OFF_AGENDA * self._likelihood(row, leaves, goes, does)
-        return goes, does, same / total
+        return goes, does, math.log(same / total)
 
     def _answering(
         self,
