@@ -61,7 +61,8 @@ def test_turns_by_hand():
     again = Message("assistant", "Sorry, that failed.")
     off = Message("user", "ok thanks", intents=("thank",))
     one = Conversation("1", (Message("user", "Hi"), asked, told, silent, again, off))
-    two = Conversation("2", (asked, Message("user", "Why?", acts=(("general", "request"),))))
+    why = Message("user", "Why?", acts=(("general", "request", "", ""),))
+    two = Conversation("2", (asked, why))
     turns = UserTurns.of([one, two])
     assert turns.owner.tolist() == [0, 0, 0, 1] and turns.place.tolist() == [0, 1, 2, 0]
     assert turns.prompts == ["", "Which area?", "Sorry, that failed.", "Which area?"]

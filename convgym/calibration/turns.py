@@ -5,7 +5,7 @@
                                                  texts, words, prompts, acts, marks
 
     prompt   what the agent said since the user's turn before; "" where it said nothing
-    acts     the turn's intents, or `domain-act` of its acts, each once; ("none",) without one
+    acts     the turn's intents, or the names of its acts, each once; ("none",) without one
     marks    what a few cues tell of a text (`MARKS`)
 
 Knows nothing of who is real and who is simulated.
