@@ -18,10 +18,11 @@ from convgym.errors import DatasetError, InvalidConfiguration, MissingExtra
 from convgym.evaluation.rollout import play
 from convgym.policies.policy import RandomPolicy
 from convgym.policies.scripted import PlannerPolicy
+from trainers.archive import from_safetensors, to_safetensors
 from trainers.offline import d3rlpy_adapter as adapter
 from trainers.offline.d3rlpy_buffers import from_replay_buffer
 from trainers.offline.d3rlpy_manners import import_d3rlpy
-from trainers.offline.discrete_policy import DiscretePolicy, from_safetensors, to_safetensors
+from trainers.offline.discrete_policy import DiscretePolicy
 
 minari = pytest.importorskip("minari")
 pytest.importorskip("torch", reason="torch is not installed")
@@ -393,7 +394,7 @@ def test_a_saved_policy_answers_the_same(tmp_path):
 
 def test_a_file_that_is_no_policy_is_refused(tmp_path):
     (tmp_path / "text").write_text("hello")
-    with pytest.raises(InvalidConfiguration, match="no saved discrete policy"):
+    with pytest.raises(InvalidConfiguration, match="discrete policy"):
         DiscretePolicy.load(tmp_path / "text")
 
 

@@ -266,7 +266,7 @@ def _recorded(
     while not (terminated or truncated):
         row = table[info["state"]]
         act = chance.choice(ACTS, p=row)
-        observation, reward, terminated, truncated, info = env.step(act)
+        observation, reward, terminated, truncated, info = env.step(np.int64(act))
         seen.append(observation)
         acts.append(int(act))
         rewards.append(reward)

@@ -50,11 +50,18 @@ class Transitions(Dataset[dict[str, Tensor]]):
         observations, next_observations    (B, …, features)  as stored
         actions                            (B, …)            int64; vectors float32
         rewards, returns_to_go             (B, …)            float32
+        conversation_returns               (B, …)            float32; of the whole conversation
         terminated                         (B, …)            float32; 1 where nothing follows
+        discounts                          (B, …)            float32; what the next state's value
+                                                             counts: γ, or 0 where terminated
         masks, next_masks                  (B, …, A)         bool, where every episode has them
         propensities                       (B, …)            float32, where every episode has them
 
     An episode that was cut off is not terminated: bootstrap from its `next_observations`.
+
+    With `n_step` above 1, a transition spans up to that many turns of its episode: `rewards` is
+    their discounted sum, `next_observations` and `next_masks` are those after them, `discounts`
+    is γ to the number of turns. What others did in between is not corrected for.
 
     Raises DatasetError for no episodes, or for observations that are no arrays of numbers.
     """
@@ -65,8 +72,12 @@ class Transitions(Dataset[dict[str, Tensor]]):
         *,
         part: str = "features",
         device: str | torch.device = "cpu",
+        discount: float = 1.0,
+        n_step: int = 1,
     ) -> None:
-        episodes = data if isinstance(data, Sequence) else read_episodes(data, part=part)
+        if n_step < 1:
+            raise InvalidConfiguration(f"n_step={n_step}; it must be 1 or more")
+        episodes = data if isinstance(data, Sequence) else read_episodes(data, discount, part)
         if not episodes:
             raise DatasetError("there are no episodes to learn from")
         stored = [array for e in episodes for array in (e.observations, e.actions)]
@@ -78,6 +89,9 @@ class Transitions(Dataset[dict[str, Tensor]]):
         self.lengths = np.array([len(episode) for episode in episodes])  # (episodes,)
         before = np.repeat(np.arange(len(episodes)), self.lengths)  # rows o_T of earlier episodes
         self._rows = torch.as_tensor(np.arange(len(before)) + before, device=device)
+        left = np.concatenate([np.arange(len(e), 0, -1) for e in episodes])
+        spans = np.minimum(left, n_step)  # turns that a transition spans
+        self._next_rows = self._rows + torch.as_tensor(spans, device=device)
 
         def joined(arrays: Sequence[Any], dtype: torch.dtype | None = None) -> Tensor:
             return torch.as_tensor(np.concatenate(arrays)).to(device, dtype)
@@ -88,13 +102,20 @@ class Transitions(Dataset[dict[str, Tensor]]):
             "actions": joined(
                 [e.actions for e in episodes], torch.int64 if acts else torch.float32
             ),
-            "rewards": joined([e.rewards for e in episodes], torch.float32),
+            "rewards": joined([_summed(e.rewards, discount, n_step) for e in episodes]).float(),
             "returns_to_go": joined([e.returns for e in episodes], torch.float32),
+            "conversation_returns": joined(
+                [np.full(len(e), e.rewards.sum()) for e in episodes], torch.float32
+            ),
             "terminated": joined(
                 [(np.arange(1, len(e) + 1) == len(e)) & e.terminated for e in episodes],
                 torch.float32,
             ),
         }
+        ended = np.concatenate([np.full(len(e), e.terminated) for e in episodes]) & (left == spans)
+        self._by_turn["discounts"] = torch.as_tensor(
+            np.where(ended, 0.0, discount**spans), dtype=torch.float32, device=device
+        )
         odds = [e.propensities for e in episodes if e.propensities is not None]
         if len(odds) == len(episodes):
             self._by_turn["propensities"] = joined(odds, torch.float32)
@@ -104,17 +125,30 @@ class Transitions(Dataset[dict[str, Tensor]]):
     def __len__(self) -> int:
         return len(self._rows)
 
+    def conversation_returns(self) -> Tensor:
+        """Undiscounted return of each conversation.  # (conversations,)"""
+        ends = torch.as_tensor(np.cumsum(self.lengths) - 1, device=self._rows.device)
+        return self._by_turn["conversation_returns"][ends]
+
     def __getitem__(self, index: Indices) -> dict[str, Tensor]:
         index = torch.as_tensor(index, device=self._rows.device)
-        rows = self._rows[index]
+        rows, next_rows = self._rows[index], self._next_rows[index]
         batch = {
             "observations": self._observations[rows],
-            "next_observations": self._observations[rows + 1],
+            "next_observations": self._observations[next_rows],
             **{name: column[index] for name, column in self._by_turn.items()},
         }
         if self._masks is not None:
-            batch |= {"masks": self._masks[rows], "next_masks": self._masks[rows + 1]}
+            batch |= {"masks": self._masks[rows], "next_masks": self._masks[next_rows]}
         return batch
+
+
+def _summed(rewards: Any, discount: float, n_step: int) -> Any:
+    """Σ_i γ^i r_{t+i} over up to `n_step` turns.  # (T,)"""
+    total = np.array(rewards, dtype=np.float64)
+    for ahead in range(1, min(n_step, len(rewards))):
+        total[:-ahead] += discount**ahead * rewards[ahead:]
+    return total
 
 
 class Sequences(Dataset[dict[str, Tensor]]):

@@ -1,0 +1,1 @@
+"""Offline algorithms, one file each; `trainers.offline.registry` names them."""
