@@ -41,7 +41,7 @@ from trainers.transfer.rank_transfer import PolicyValues, RankTransfer, rank_tra
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from twin_agents import AGENTS, CHEAP, DEAR, OPTIONS, KnobAgent, Knobs, returns
-from twin_env import RepliesEnv, TwinEnv, record
+from twin_env import HiddenDecisions, RepliesEnv, TwinEnv, record
 
 ENV_ID = "ConvGym/CustomerService-v0"
 ARMS = ("uncalibrated", "randomised", "calibrated", "both", "real")
@@ -137,7 +137,10 @@ def run_twin(
 def run_ranks(
     twin: int, *, logs: int, test_episodes: int, simulated: int
 ) -> dict[str, RankTransfer]:
-    """How the agents of `AGENTS` rank in three simulators, beside their ranks on the twin."""
+    """How the agents of `AGENTS` rank in four simulators, beside their ranks on the twin.
+
+    "bases" is the environment with the twin's own bases: what a fit could reach that knew them.
+    """
     recorded = record(TwinEnv(twin, observation="message"), [m() for m in LOGGING], logs, twin)
 
     def fitted(labelled: bool) -> Any:
@@ -152,7 +155,12 @@ def run_ranks(
         return PolicyValues.of_returns(earned, paired=True)
 
     real = values(TwinEnv(twin))
-    sides = {"uncalibrated": RepliesEnv(), "acts": fitted(True), "text": fitted(False)}
+    sides = {
+        "uncalibrated": RepliesEnv(),
+        "acts": fitted(True),
+        "text": fitted(False),
+        "bases": environments([FittedUser(HiddenDecisions(twin).bases)])[0],
+    }
     return {name: rank_transfer(values(env), real) for name, env in sides.items()}
 
 
@@ -164,7 +172,7 @@ def show_ranks(twins: Sequence[int], **options: Any) -> dict[str, Any]:
         for side, ranks in found[twin].items():
             print(f"twin {twin:3d} {side:14s} {_row(ranks)}", flush=True)
     means = {}
-    for side in ("uncalibrated", "acts", "text"):
+    for side in found[twins[0]]:
         means[side] = {
             name: float(np.mean([getattr(each[side], name).value for each in found.values()]))
             for name in RANK_MEASURES
