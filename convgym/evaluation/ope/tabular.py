@@ -141,9 +141,11 @@ def _action_values(
 
 
 def _policy_of_cells(data: LoggedPolicyData, cells: NDArray[np.intp]) -> Floats:
-    """π(a | s), the mean over the observations in the cell.  # (cells, acts)"""
-    order = np.argsort(cells, kind="stable")
-    present, first, count = np.unique(cells[order], return_index=True, return_counts=True)
+    """π(a | s), the mean over the turns in the cell; 0 in one without.  # (cells, acts)"""
+    here = cells[data.row_of_turn]
+    order = np.argsort(here, kind="stable")
+    present, first, count = np.unique(here[order], return_index=True, return_counts=True)
     found = np.zeros((int(cells.max()) + 1, data.acts))
-    found[present] = np.add.reduceat(data.evaluation[order], first, axis=0) / count[:, None]
+    asked = data.evaluation[data.row_of_turn[order]]
+    found[present] = np.add.reduceat(asked, first, axis=0) / count[:, None]
     return found
