@@ -20,13 +20,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convgym.data.transitions import EpisodeArrays
 from convgym.errors import InvalidConfiguration
+
+if TYPE_CHECKING:
+    from convgym.data.transitions import EpisodeArrays
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -16,12 +16,11 @@ arXiv:1806.01347) are for logs without any. Every function gives (rows, acts), f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convgym.data.transitions import EpisodeArrays
 from convgym.errors import DatasetError, InvalidConfiguration
 from convgym.evaluation.ope.logged import (
     Floats,
@@ -29,6 +28,9 @@ from convgym.evaluation.ope.logged import (
     policy_probabilities,
     together,
 )
+
+if TYPE_CHECKING:
+    from convgym.data.transitions import EpisodeArrays
 
 States = Callable[[Any], NDArray[np.intp]]
 """Observations (rows, …) → (rows,) the number of each one's cell."""

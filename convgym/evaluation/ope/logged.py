@@ -20,14 +20,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convgym.data.transitions import EpisodeArrays
 from convgym.errors import DatasetError, InvalidConfiguration
 from convgym.policies.batched import BatchActPolicy, RowPolicies
+
+if TYPE_CHECKING:
+    from convgym.data.transitions import EpisodeArrays
 
 Floats = NDArray[np.float64]
 AfterCut = Literal["nothing", "value"]

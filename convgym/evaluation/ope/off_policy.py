@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
@@ -92,8 +92,14 @@ class OffPolicyConfig:
 def calibration_of(
     data: LoggedPolicyData, config: OffPolicyConfig | None = None
 ) -> dict[str, float]:
-    """What each estimator finds for the behaviour itself; the same for every evaluation policy."""
-    found = _values(as_behavior(data), config or OffPolicyConfig())
+    """What each estimator finds for the behaviour itself; the same for every evaluation policy.
+
+    Estimated propensities say something there only where all of the behaviour is known.
+    """
+    config = config or OffPolicyConfig()
+    if data.behavior is None:
+        config = replace(config, fit_behavior=None)
+    found = _values(as_behavior(data), config)
     return {estimator: _number(one) for estimator, one in found.items()}
 
 
@@ -121,7 +127,7 @@ def evaluate_off_policy(
     found = _values(data, config)
     intervals = _intervals(found, data.n, config) if ess >= FEWEST else {}
     rows = tuple(
-        _row(estimator, one, own[estimator], spread, intervals.get(estimator))
+        _row(estimator, one, own.get(estimator), spread, intervals.get(estimator))
         for estimator, one in found.items()
     )
     rows += _bounds(data, config) if ess >= FEWEST else ()
@@ -219,7 +225,7 @@ def _intervals(
 def _row(
     estimator: str,
     found: RatioSums | float,
-    calibration: float,
+    calibration: float | None,
     spread: Interval,
     interval: tuple[Interval, str] | None,
 ) -> EstimateRow:
@@ -228,7 +234,7 @@ def _row(
         estimator=estimator,
         value=value if math.isfinite(value) else None,
         calibration=calibration,
-        calibrated=not spread[0] < spread[1] or spread[0] <= calibration <= spread[1],
+        calibrated=calibration is None or not (calibration < spread[0] or calibration > spread[1]),
     )
     if interval is not None:
         return row.with_interval(*interval)
