@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from three_turns import ThreeTurns, asked, cell_of, episode
 
+from convgym.data.statistics import spearman as plain_spearman
 from convgym.errors import InvalidConfiguration
 from convgym.evaluation.bootstrap import TaskBootstrap
 from convgym.evaluation.ope.behavior import counted_behavior
@@ -269,6 +270,10 @@ def test_spearman_knows_only_the_order(values):
     first = np.array(values)
     assert spearman(first, np.argsort(np.argsort(first)) ** 3.0) == pytest.approx(1.0)
     assert spearman(first, -first) == pytest.approx(-1.0)
+    rounded = np.round(first)
+    plainly = plain_spearman(rounded, first[::-1])
+    expected = math.nan if plainly is None else plainly
+    assert spearman(rounded, first[::-1]) == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
 def report_of(name, value, verdict="green"):

@@ -53,8 +53,7 @@ def mixture_behavior(
             f"shares={given.tolist()}; it takes one for each of {len(policies)} policies, 1 in sum"
         )
     each = np.stack([policy_probabilities(policy, episodes) for policy in policies])
-    with np.errstate(divide="ignore"):
-        believed = posterior(np.log(each), episodes, np.log(given))  # (rows, policies)
+    believed = posterior(each, episodes, given)  # (rows, policies)
     found: Floats = np.einsum("rk,kra->ra", believed, each)
     return found
 
@@ -69,16 +68,17 @@ def _counted_shares(episodes: Sequence[EpisodeArrays], policies: int) -> Floats:
     return np.bincount(who, minlength=policies) / len(who)
 
 
-def posterior(log_odds: Floats, episodes: Sequence[EpisodeArrays], prior: Floats) -> Floats:
-    """P(j | a_0 … a_{t-1}) at each observation, of log b_j (policies, rows, acts).
+def posterior(each: Floats, episodes: Sequence[EpisodeArrays], shares: Floats) -> Floats:
+    """P(j | a_0 … a_{t-1}) at each observation, of b_j (policies, rows, acts).
 
     # (rows, policies)
     """
-    found, first = np.empty((log_odds.shape[1], len(prior))), 0
+    found, first = np.empty((each.shape[1], len(shares))), 0
     for number, episode in enumerate(episodes):
         rows = slice(first, first + len(episode) + 1)
-        told = log_odds[:, np.arange(first, rows.stop - 1), episode.actions]  # (policies, T)
-        score = prior + np.concatenate([np.zeros((1, len(prior))), told.cumsum(axis=1).T])
+        with np.errstate(divide="ignore"):
+            told = np.log(each[:, np.arange(first, rows.stop - 1), episode.actions])
+            score = np.log(shares) + np.pad(told.cumsum(axis=1).T, ((1, 0), (0, 0)))  # (T + 1, k)
         best = score.max(axis=1, keepdims=True)
         if not np.isfinite(best).all():
             turn = int(np.isfinite(best[:, 0]).argmin()) - 1

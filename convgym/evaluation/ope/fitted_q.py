@@ -72,9 +72,11 @@ class LinearQ:
     u, u_a ← argmin Σ (r + γ Σ_a' π(a' | o') q(o', a') − q(o, a))² + ridge (|u|² + Σ_a |u_a|²)
 
     x is the observation's first principal components and a 1. An act that was hardly ever taken is
-    worth about what others are. Values are kept within the returns that the data show, so sweeps
-    cannot run away. There are as many sweeps as turns count, then the values are those of the
-    horizon. Differs from the paper: all of it.
+    worth about what others are. There are as many sweeps as turns count, so the values are those
+    within the horizon.
+
+    Differs from the paper: values are kept within the returns that the data show, so that sweeps
+    cannot run away; a policy that earns more than any conversation did is rated too low.
     """
 
     features: Callable[[Any], Floats] | None = None

@@ -238,9 +238,9 @@ class LoggedPolicyData:
     @cached_property
     def returns(self) -> Floats:
         """(n,) Σ_t γ^t r_t of each conversation."""
-        powers = np.power(self.discount, np.arange(self.live.shape[1]))
-        found: Floats = self.padded(self.rewards) @ powers
-        return found
+        return np.asarray(
+            self.padded(self.rewards) @ self.discount ** np.arange(self.live.shape[1])
+        )
 
     # -- the evaluation policy ---------------------------------------------------------------------
 
@@ -285,7 +285,8 @@ def policy_probabilities(policy: Any, episodes: Sequence[EpisodeArrays]) -> Floa
             raise DatasetError(
                 "the conversations hold no masks of legal acts, which this policy asks for"
             )
-        single.reset(0)  # a script may count its turns
+        if hasattr(single, "reset"):
+            single.reset(0)  # a script may count its turns
         parts = _rows(episode.observations)
         rows += [single.action_probs(*pair) for pair in zip(parts, episode.masks, strict=True)]
     return np.asarray(rows, dtype=np.float64)

@@ -138,6 +138,7 @@ def evaluate_off_policy(
         turns=len(data.actions),
         discount=data.discount,
         after_cut=data.after_cut,
+        alpha=config.alpha,
         truncated=float(np.mean([episode.truncated for episode in data.episodes])),
         behavior_value=mean,
         behavior_low=spread[0],

@@ -67,6 +67,8 @@ class OffPolicyReport:
     turns: int
     discount: float
     after_cut: str
+    alpha: float
+    """Intervals hold with probability 1 − α."""
     truncated: float
     """Share of conversations that were cut off."""
     behavior_value: float
@@ -128,7 +130,8 @@ class OffPolicyReport:
             f"{CUTS[self.after_cut]}.",
             f"The greatest weight is {show(self.max_weight)}, {self.max_share:.1%} of all; the "
             f"mean weight is {show(self.mean_weight)}, where 1 is expected. "
-            f"{self.unsupported_mass:.1%} of what the policy does has no support.",
+            f"{self.unsupported_mass:.1%} of what the policy does has no support. Intervals are of "
+            f"{1 - self.alpha:.0%}.",
         ]
         if self.disagreements:
             pairs = ", ".join(f"{one} and {other}" for one, other in self.disagreements)
@@ -165,7 +168,7 @@ class OffPolicyReport:
         ]
 
 
-ROW_HEADER = ("estimator", "value", "95 % interval", "interval by", "on the behaviour", "note")
+ROW_HEADER = ("estimator", "value", "interval", "interval by", "on the behaviour", "note")
 
 
 def show(value: float | None) -> str:

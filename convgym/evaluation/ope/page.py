@@ -46,7 +46,7 @@ def write_off_policy_report(
     """
     drawn = svg_of(estimates_figure(reports, truth or {}))
     told = (
-        "A dot is an estimate, the line its 95 % interval; those without a line carry none. Red "
+        "A dot is an estimate, the line its interval; those without a line carry none. Red "
         "policies cannot be told from these logs. The dashed line is what the data earned."
     )
     sections = [
@@ -109,6 +109,6 @@ def estimates_figure(reports: Sequence[OffPolicyReport], truth: Mapping[str, flo
     axis.margins(y=0.02)
     axis.invert_yaxis()
     axis.grid(axis="x", alpha=0.3)
-    axis.set_xlabel("value, with 95 % interval")
+    axis.set_xlabel("value, with interval")
     axis.legend(fontsize=7, ncols=5, loc="upper center", bbox_to_anchor=(0.5, -0.08))
     return figure

@@ -100,6 +100,7 @@ def selection_quality(
     )
 
 
+# That of convgym.data.statistics is out of reach: convgym.data plays through convgym.evaluation.
 def spearman(first: Floats, second: Floats) -> float:
     """Rank correlation of (n,) and (n,), equal ones sharing their mean rank; NaN without spread."""
     one, other = _ranks(first), _ranks(second)

@@ -80,7 +80,8 @@ def marginal_value(data: LoggedPolicyData, states: States) -> float:
     in_all = np.bincount(here, ratios, minlength=cells.max() + 1)
     ratios = np.where(in_all[here] > 0, ratios, 1.0)
     shares = ratios / np.bincount(here, ratios, minlength=cells.max() + 1)[here]  # (turns,)
-    visited: Floats = np.bincount(cells[data.start_rows], minlength=cells.max() + 1) / data.n
+    starts = np.bincount(cells[data.start_rows], minlength=cells.max() + 1)
+    visited: Floats = np.asarray(starts / data.n, dtype=np.float64)
     value, factor = 0.0, 1.0
     for _ in range(data.horizon or _ENDLESS):
         flow = visited[here] * shares
