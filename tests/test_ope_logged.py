@@ -36,15 +36,23 @@ def data(policy=None, **keywords):
     return LoggedPolicyData.build(EPISODES, policy or asked(MODEL.policy), **keywords)
 
 
+class Plain:
+    """No more than the probabilities, one observation at a time."""
+
+    def action_probs(self, observation, action_masks):
+        return asked(MODEL.policy)(observation[None], None)[0]
+
+
 class ByTurn(ActPolicy):
-    """The model's policy, one observation at a time."""
+    """The same as the project's policies have it."""
 
     def action_probs(self, observation, action_masks):
         return asked(MODEL.policy)(observation[None], None)[0]
 
 
 def test_a_callable_and_a_policy_asked_turn_by_turn_agree():
-    np.testing.assert_array_equal(data().evaluation, data(ByTurn()).evaluation)
+    for policy in (ByTurn(), Plain()):
+        np.testing.assert_array_equal(data().evaluation, data(policy).evaluation)
     assert (data(BatchRandomPolicy()).evaluation == data(RandomPolicy()).evaluation).all()
 
 

@@ -182,6 +182,7 @@ def test_too_few_effective_conversations_are_refused(alike, verdict):
     shown = [row.estimator for row in report.rows if row.low is not None]
     assert bool(shown) == (verdict == "amber")
     assert report.identifiable == (verdict == "amber")
+    assert (report.conservative is None) == (verdict != "amber")
 
 
 def test_nothing_over_nothing_is_no_support_and_no_nan():
@@ -221,6 +222,7 @@ def test_a_cut_is_stated_and_leaves_out_those_that_cannot_value_it():
     names = {row.estimator for row in valued.rows}
     assert names == {"DR", "WDR", "FQE", "model-based", "marginal IS"}
     assert "fitted value" in valued.notes[0]
+    assert all(row.calibration is None and row.calibrated for row in valued.rows)
 
 
 def test_bounds_are_shown_where_a_range_is_given():

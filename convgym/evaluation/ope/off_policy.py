@@ -94,9 +94,12 @@ def calibration_of(
 ) -> dict[str, float]:
     """What each estimator finds for the behaviour itself; the same for every evaluation policy.
 
-    Estimated propensities say something there only where all of the behaviour is known.
+    Estimated propensities say something there only where all of the behaviour is known; and where
+    values follow a cut, the mean return is not the behaviour's value, so nothing is asked.
     """
     config = config or OffPolicyConfig()
+    if data.after_cut == "value":
+        return {}
     if data.behavior is None:
         config = replace(config, fit_behavior=None)
     found = _values(as_behavior(data), config)
@@ -131,7 +134,8 @@ def evaluate_off_policy(
         for estimator, one in found.items()
     )
     rows += _bounds(data, config) if ess >= FEWEST else ()
-    compared = [row for row in rows if row.estimator in COMPARED and row.value is not None]
+    compared = [row for row in rows if row.estimator in COMPARED]
+    least = min((row.value for row in compared if row.value is not None), default=None)
     return OffPolicyReport(
         policy=name or str(getattr(data.policy, "name", "evaluation policy")),
         conversations=data.n,
@@ -155,7 +159,7 @@ def evaluate_off_policy(
             for one, other in combinations(compared, 2)
             if apart(one, other)
         ),
-        conservative=min((row.value for row in compared if row.value is not None), default=None),
+        conservative=least if ess >= FEWEST else None,
     )
 
 

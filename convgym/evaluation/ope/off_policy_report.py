@@ -87,7 +87,7 @@ class OffPolicyReport:
     rows: tuple[EstimateRow, ...]
     disagreements: tuple[tuple[str, str], ...]
     conservative: float | None
-    """The least of the estimates that are reported together."""
+    """The least of the estimates that are reported together; None where nothing is identified."""
 
     def row(self, estimator: str) -> EstimateRow:
         """One estimator's row; raises KeyError for one that did not run."""
