@@ -253,8 +253,7 @@ class LoggedPolicyData:
     @cached_property
     def weights(self) -> Floats:
         """(n, longest) w_t = ρ_0 … ρ_t; past the end the last one."""
-        found: Floats = np.cumprod(self.ratios, axis=1)
-        return found
+        return np.asarray(np.cumprod(self.ratios, axis=1), dtype=np.float64)
 
     @property
     def final_weights(self) -> Floats:

@@ -86,7 +86,8 @@ def marginal_value(data: LoggedPolicyData, states: States) -> float:
     for _ in range(data.horizon or _ENDLESS):
         flow = visited[here] * shares
         value += factor * float(flow @ data.rewards)
-        visited = np.bincount(following, flow * data.goes_on, minlength=cells.max() + 1)
+        arrived = np.bincount(following, flow * data.goes_on, minlength=cells.max() + 1)
+        visited = arrived.astype(np.float64)
         factor *= data.discount
         if visited.sum() * factor < _SMALL:
             break
