@@ -286,6 +286,47 @@ def _recorded(
     )
 
 
+def record_states(behavior: Floats, conversations: int, seed: int = 0) -> list[EpisodeArrays]:
+    """Conversations of `behavior` side by side, observed as they are: numbers of states.
+
+    For estimators that take thousands; without masks, and returns are undiscounted.
+    """
+    model, chance = toy_model(), np.random.default_rng([seed, 11])
+    shape = conversations, HORIZON
+    states = np.full((conversations, HORIZON + 1), START)
+    acts, rewards = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+    lengths, ended = np.zeros(conversations, dtype=np.int64), np.zeros(conversations, dtype=bool)
+    cumulative, onwards = behavior.cumsum(axis=1), model.moves.cumsum(axis=2)
+    going = np.arange(conversations)
+    for turn in range(HORIZON):
+        here = states[going, turn]
+        drawn = chance.random((len(going), 1)) * cumulative[here, -1:]
+        act = (cumulative[here] <= drawn).sum(axis=1)
+        following = (onwards[here, act] <= chance.random((len(going), 1))).sum(axis=1)
+        over = following == STATES
+        acts[going, turn] = act
+        rewards[going, turn] = over * model.end_rewards[here, act] - model.turn_cost
+        states[going, turn + 1] = np.where(over, here, following)
+        lengths[going] += 1
+        ended[going] = over
+        going = going[~over]
+    odds = behavior[states[:, :-1], acts]
+    to_go = rewards[:, ::-1].cumsum(axis=1)[:, ::-1]
+    return [
+        EpisodeArrays(
+            observations=states[i, : length + 1],
+            actions=acts[i, :length],
+            rewards=rewards[i, :length],
+            terminated=bool(ended[i]),
+            truncated=not ended[i],
+            returns=to_go[i, :length],
+            propensities=odds[i, :length],
+            policy=0,
+        )
+        for i, length in enumerate(lengths.tolist())
+    ]
+
+
 def policy_table(action_probs: Callable[[Any, Any], Floats], size: int = 384) -> Floats:
     """What a policy does at each state's own vector.  # (states, acts)
 

@@ -1,1 +1,1 @@
-"""Rollouts, seeded and repeated evaluation, pass^k, intervals, slices, regrading."""
+"""Rollouts, seeded, repeated and off-policy evaluation, pass^k, intervals, slices, regrading."""

@@ -1,0 +1,32 @@
+"""Off-policy estimates on the project's own data sets, beside what playing gives."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from convgym.evaluation.ope.selection import selection_quality
+
+pytest.importorskip("minari")
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "bench_ope.py"
+
+
+@pytest.fixture(scope="module")
+def bench():
+    spec = importlib.util.spec_from_file_location("bench_ope", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("domain", ["customer-service", "technical-support", "sales"])
+def test_estimates_rank_policies_as_playing_does(bench, domain):
+    """Four minutes each, of which building the data set is half a minute."""
+    for reports, truth in bench.domain_reports(domain, episodes_played=600).values():
+        for by in ("WIS", "WDR", "FQE"):
+            quality = selection_quality(reports, truth, by)
+            assert quality.policies >= 10
+            assert quality.spearman >= 0.9, by
+        assert all(row.low is None for one in reports for row in one.rows if row.estimator == "FQE")
