@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +24,16 @@ from trainers.llm.tokens import TokenRow
 from trainers.toy_dialogue import (
     ACTS,
     BLUNDERS,
+    CLOSE,
     FACTS,
     HORIZON,
-    MAJORITY_BAD,
     START,
     STATES,
     Floats,
     ToyModel,
-    majority_bad,
+    always,
+    script,
+    uniform,
 )
 
 Tokens = NDArray[np.int64]
@@ -46,12 +47,9 @@ _UTTERANCES = (
     "ask anything", "chat", "recap", "close",
     *(f"{verb} {fact}" for verb, fact in product(("blame", "rush", "doubt"), _FACT_WORDS)),
 )  # fmt: skip
-WORDS = tuple(
-    dict.fromkeys(
-        ["<start>", "<end>", *(f"{fact}{mark}" for fact, mark in product(_FACT_WORDS, "?!"))]
-        + [*_PATIENCE_WORDS, *(word for said in _UTTERANCES for word in said.split())]
-    )
-)
+_AGENT_WORDS = tuple(dict.fromkeys(" ".join(_UTTERANCES).split()))
+_FACTS_TOLD = tuple(fact + mark for fact, mark in product(_FACT_WORDS, "?!"))
+WORDS = ("<start>", "<end>", *_FACTS_TOLD, *_PATIENCE_WORDS, *_AGENT_WORDS)
 """Each token's word; a token is a place in it."""
 END = WORDS.index("<end>")
 LONGEST = 3
@@ -107,10 +105,8 @@ def scripted(policy: Floats, seed: int = 0) -> Agent:
     return reply
 
 
-def converse(
-    agent: Agent, conversations: int, model: ToyModel, *, discount: float = 1.0, seed: int = 0
-) -> list[TokenRow]:
-    """Conversations of an agent, all at once; `discount` is that of the returns, per turn."""
+def converse(agent: Agent, conversations: int, model: ToyModel, *, seed: int = 0) -> list[TokenRow]:
+    """Conversations of an agent, all at once; returns are not discounted."""
     chance = np.random.default_rng([seed, 13])
     opening = np.concatenate([tokens_of("<start>"), STATE_TOKENS[START]])
     said = [opening] * conversations
@@ -138,22 +134,38 @@ def converse(
     cut_off = set(live.tolist())
     return [
         TokenRow(
-            said[talk], turns[talk], np.array(earned), returns_to_go(np.array(earned), discount),
+            said[talk], turns[talk], np.array(earned), returns_to_go(np.array(earned), 1.0),
             terminated=talk not in cut_off,
         )
         for talk, earned in enumerate(rewards)
     ]  # fmt: skip
 
 
-def record_majority_bad(conversations: int, model: ToyModel, *, seed: int = 0) -> list[TokenRow]:
-    """Data in which most conversations go badly: `MAJORITY_BAD` of `majority_bad()`."""
-    sizes = np.random.default_rng([seed, 17]).multinomial(conversations, MAJORITY_BAD)
-    return [
-        row
-        for number, (policy, size) in enumerate(zip(majority_bad(), sizes, strict=True))
-        if size
-        for row in converse(scripted(policy, 3 * seed + number), size, model, seed=3 * seed + number)
-    ]
+def hasty_and_slow() -> list[Floats]:
+    """Two ways to talk, each good in one half of a conversation; none is good in both.
+
+    The hasty agent asks well and closes as soon as two facts are known, one too early. The slow
+    one does anything but close until two facts are known, and from there all that is right.
+    """
+    nearly = np.array([(state % 2**FACTS).bit_count() >= FACTS - 1 for state in range(STATES)])
+    whole = np.array([state % 2**FACTS == 2**FACTS - 1 for state in range(STATES)])
+    hasty = np.where((nearly & ~whole)[:, None], always(CLOSE), script())
+    slow = np.where(nearly[:, None], script(), uniform(CLOSE))
+    return [hasty, slow]
+
+
+def record_tokens(
+    behavior: Sequence[Floats], conversations: int, model: ToyModel,
+    *, shares: Sequence[float] | None = None, seed: int = 0,
+) -> list[TokenRow]:  # fmt: skip
+    """Conversations of agents that act by tables, one agent each, drawn by `shares`."""
+    odds = shares or [1.0 / len(behavior)] * len(behavior)
+    sizes = np.random.default_rng([seed, 17]).multinomial(conversations, odds)
+    rows = []
+    for number, (policy, size) in enumerate(zip(behavior, sizes.tolist(), strict=True)):
+        own = len(behavior) * seed + number
+        rows += converse(scripted(policy, own), size, model, seed=own) if size else []
+    return rows
 
 
 def best_return(model: ToyModel) -> float:
@@ -166,5 +178,5 @@ def best_return(model: ToyModel) -> float:
 
 def mean_return(rows: Sequence[TokenRow]) -> tuple[float, float]:
     """Mean undiscounted return of conversations, and its standard error."""
-    earned: NDArray[Any] = np.array([row.rewards.sum() for row in rows])
+    earned = np.array([row.rewards.sum() for row in rows])
     return float(earned.mean()), float(earned.std(ddof=1) / np.sqrt(len(earned)))

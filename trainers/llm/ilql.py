@@ -64,7 +64,7 @@ class ILQLConfig:
     """α: how much words that the data do not say are held down."""
     beta: float = 16.0
     """β: how far values move the policy; 0 is the SFT model."""
-    polyak: float = 0.01
+    polyak: float = 0.05
     """How far the target goes towards the value model at each step; in (0, 1]."""
     learning_rate: float = 1e-3
     """Of Adam."""
@@ -203,13 +203,9 @@ class ILQL:
         self, *, end: int, limit: int = 64, beta: float | None = None, seed: int = 0
     ) -> TokenPolicy:
         """The improved policy; `beta` None is that of the config."""
-        return TokenPolicy(
-            lambda said: self.scores(said, beta), end=end, limit=limit, seed=seed
-        )
+        return TokenPolicy(lambda said: self.scores(said, beta), end=end, limit=limit, seed=seed)
 
-    def best_of(
-        self, *, end: int, limit: int = 64, candidates: int = 8, seed: int = 0
-    ) -> BestOf:
+    def best_of(self, *, end: int, limit: int = 64, candidates: int = 8, seed: int = 0) -> BestOf:
         """The SFT model's most valuable reply of several: no word is moved, replies are chosen."""
         proposals = TokenPolicy(
             lambda said: next_logits(self.model, said), end=end, limit=limit, seed=seed
@@ -220,9 +216,7 @@ class ILQL:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all models, the optimiser and the step."""
-        write_checkpoint(
-            path, _FORM, self.config, self.step, self._modules(), self._optimizer
-        )
+        write_checkpoint(path, _FORM, self.config, self.step, self._modules(), self._optimizer)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], model: Any) -> ILQL:
