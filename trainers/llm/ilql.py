@@ -32,7 +32,7 @@ from trainers.llm.ilql_losses import (
     td_loss,
     td_targets,
 )
-from trainers.llm.sft import Report, next_logits
+from trainers.llm.sft import Report, last_of, next_logits
 from trainers.llm.token_batches import TokenBatch, TokenBatches, padded
 from trainers.llm.token_policy import BestOf, TokenPolicy, Tokens
 from trainers.llm.tokens import TokenRow
@@ -74,12 +74,11 @@ class ILQLConfig:
     """Of the heads' first weights and of the batches."""
 
     def __post_init__(self) -> None:
-        for name, low, high in (("discount", 0.0, 1.0), ("conservatism", 0.0, np.inf),
-                                ("beta", 0.0, np.inf)):  # fmt: skip
-            if not low <= getattr(self, name) <= high:
-                raise InvalidConfiguration(
-                    f"{name}={getattr(self, name)}; it lies in [{low:g}, {high:g}]"
-                )
+        if not 0.0 <= self.discount <= 1.0:
+            raise InvalidConfiguration(f"discount={self.discount}; it lies in [0, 1]")
+        for name in ("conservatism", "beta"):
+            if not 0.0 <= getattr(self, name) < np.inf:
+                raise InvalidConfiguration(f"{name}={getattr(self, name)}; it is a number ≥ 0")
         if not 0.0 < self.expectile < 1.0:
             raise InvalidConfiguration(f"expectile={self.expectile}; it lies between 0 and 1")
         if not 0.0 < self.polyak <= 1.0:
@@ -137,7 +136,10 @@ class ILQL:
         self._optimizer = torch.optim.Adam(learnt, lr=config.learning_rate)
 
     def fit(self, rows: Sequence[TokenRow], n_steps: int, report: Report | None = None) -> ILQL:
-        """Go on for `n_steps`; after `load` as if there had been no break."""
+        """Go on for `n_steps`; after `load` as if there had been no break.
+
+        Rows are whole conversations, as `conversation_row` makes them.
+        """
         batches = TokenBatches(rows, self.config.discount)
         device = next(self.model.parameters()).device
         for _ in range(n_steps):
@@ -184,10 +186,9 @@ class ILQL:
 
     @torch.inference_mode()
     def values(self, said: Sequence[Tokens]) -> tuple[Tensor, Tensor]:
-        """Of each next token, the smaller Q, and V.  # (n, vocabulary), (n,)"""
+        """The smaller Q of each next token, and V, by the target.  # (n, vocabulary), (n,)"""
         tokens, attention = padded(said, next(self.model.parameters()).device)
-        seen = self.target.hidden(tokens, attention)
-        last = seen[torch.arange(len(said)), attention.sum(dim=1) - 1]
+        last = last_of(self.target.hidden(tokens, attention), attention)
         return self.target.action_values(last).amin(dim=0), self.target.state_values(last)
 
     def reply_values(

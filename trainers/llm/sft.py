@@ -61,9 +61,9 @@ class SFTConfig:
 
 
 def best_rows(rows: Sequence[TokenRow], share: float) -> list[TokenRow]:
-    """The top share of conversations by return from their start, rounded up, in their order."""
+    """The top share of conversations by return from their start, at least one, in their order."""
     earned = np.array([row.returns[0] for row in rows])
-    chosen = np.argsort(-earned, kind="stable")[: int(np.ceil(share * len(rows)))]
+    chosen = np.argsort(-earned, kind="stable")[: max(1, round(share * len(rows)))]
     return [rows[number] for number in sorted(chosen)]
 
 
@@ -118,8 +118,12 @@ class SFT:
 def next_logits(model: Any, said: Sequence[Tokens]) -> Tensor:
     """Of the token that follows each of n rows.  # (n, vocabulary)"""
     tokens, attention = padded(said, _device(model))
-    found: Tensor = model.logits(tokens, attention)[torch.arange(len(said)), attention.sum(1) - 1]
-    return found
+    return last_of(model.logits(tokens, attention), attention)
+
+
+def last_of(rows: Tensor, attention: Tensor) -> Tensor:
+    """What stands at the last real place of each row.  (B, L, …) → (B, …)"""
+    return rows[torch.arange(len(rows), device=rows.device), attention.sum(dim=1) - 1]
 
 
 def _device(model: Any) -> torch.device:

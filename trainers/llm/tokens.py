@@ -17,7 +17,7 @@ The tokenizer is that of transformers, or anything with `apply_chat_template`, `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,8 @@ class TokenRow:
 def conversation_row(chat: Chat, tokenizer: Any, end_of_turn: int | None = None) -> TokenRow:
     """A whole conversation, up to its last reply, as one row of N = T agent turns.
 
-    If it was cut off, what the customer said then stands at the end as the prompt of a next reply.
+    If it was cut off, what the customer said then stands at the end as the prompt of a next reply;
+    where he said nothing, the row ends with the agent's last token.
     A reply's tokens go up to `end_of_turn`, the tokenizer's `eos_token_id` if None: what the
     template writes after it, a line break for one, the agent did not say. Without such a token
     all that the template writes with a reply is the agent's.
@@ -55,9 +56,12 @@ def conversation_row(chat: Chat, tokenizer: Any, end_of_turn: int | None = None)
     Raises DatasetError where the template changes what it wrote before, or where the tokenizer
     adds something to a piece.
     """
-    learnt = list(range(len(chat.rewards)))
-    answered = chat.replies[-1] < len(chat.messages) - 1
-    return _row(chat, learnt, tokenizer, end_of_turn, answered and not chat.terminated)
+    learnt, answered = list(range(len(chat.rewards))), chat.replies[-1] < len(chat.messages) - 1
+    row = _row(chat, learnt, tokenizer, end_of_turn, answered and not chat.terminated)
+    if chat.terminated or answered:
+        return row
+    upto = np.flatnonzero(row.turns >= 0)[-1] + 1
+    return replace(row, input_ids=row.input_ids[:upto], turns=row.turns[:upto])
 
 
 def turn_rows(chat: Chat, tokenizer: Any, end_of_turn: int | None = None) -> list[TokenRow]:
