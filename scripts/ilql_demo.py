@@ -15,7 +15,6 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -71,14 +70,9 @@ def learn(data: str, seed: int) -> tuple[dict[str, Agent], float]:
     }, mean_return(rows)[0]
 
 
-def timed(work: Callable[[], dict[str, float]]) -> dict[str, float]:
-    """The numbers, and the CPU seconds that they took."""
-    began = time.process_time()
-    return {**work(), "CPU seconds": time.process_time() - began}
-
-
 def scores(data: str, seed: int) -> dict[str, float]:
-    """Mean return of the data and of each agent."""
+    """Mean return of the data and of each agent, and the CPU seconds of it all."""
+    began = time.process_time()
     agents, recorded = learn(data, seed)
     found = {"data": recorded}
     for name, agent in agents.items():
@@ -86,7 +80,7 @@ def scores(data: str, seed: int) -> dict[str, float]:
         found[name], error = mean_return(rows)
         print(f"  {name:<22} {found[name]:6.3f} ± {error:.3f}", flush=True)
     print(f"  said by {name}: {text_of(rows[0].input_ids)}")
-    return found
+    return {**found, "CPU seconds": time.process_time() - began}
 
 
 def main() -> None:
@@ -100,7 +94,7 @@ def main() -> None:
     found = []
     for seed in given.seeds:
         print(f"seed {seed}", flush=True)
-        found.append(timed(lambda seed=seed: scores(given.data, seed)))
+        found.append(scores(given.data, seed))
     best = best_return(MODEL)
     print(f"\n{'mean return':<24} {'  '.join(f'seed {seed}' for seed in given.seeds)}    mean")
     for name in found[0]:

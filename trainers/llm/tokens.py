@@ -109,7 +109,7 @@ def _pieces(chat: Chat, learnt: list[int], tokenizer: Any, goes_on: bool) -> lis
         return text
 
     places = [chat.replies[turn] for turn in learnt]
-    cuts = [(place + asks, not asks) for place in places for asks in (0, 1)]
+    cuts = [cut for place in places for cut in ((place, True), (place + 1, False))]
     if goes_on:
         cuts.append((len(chat.messages), True))
     pieces, before = [], ""
