@@ -1,6 +1,7 @@
 """Recorded conversations as chats and as tokens: history, masks, rewards."""
 
 import copy
+import dataclasses
 import json
 
 import gymnasium as gym
@@ -334,6 +335,33 @@ def test_the_token_that_ends_turns_may_be_another_than_the_one_that_ends_texts(t
     assert other.decode(row.input_ids[row.turns == 0]) == "the<|im_end|>\n"
     row = conversation_row(chat, other, end_of_turn=tokenizer.eos_token_id)
     check_row(row, other, chat.messages, ["the"])
+
+
+def test_a_conversation_that_was_cut_off_ends_with_the_prompt_of_the_next_reply(tokenizer):
+    chat = dataclasses.replace(chat_of("hello", "the", "well"), terminated=False)
+    row = conversation_row(chat, tokenizer)
+    ended = conversation_row(chat_of("hello", "the"), tokenizer)
+    text = tokenizer.apply_chat_template(
+        list(chat.messages), tokenize=False, add_generation_prompt=True
+    )
+    assert tokenizer.decode(row.input_ids) == text
+    assert (row.terminated, ended.terminated) == (False, True)
+    assert row.turns[len(ended.turns) :].max() == -1
+
+
+def test_without_an_answer_it_ends_with_the_agents_last_token(tokenizer):
+    """What the template writes after a reply is no place from which the agent would speak."""
+    chat = dataclasses.replace(chat_of("hello", "the"), terminated=False)
+    row = conversation_row(chat, tokenizer)
+    assert row.turns[-1] == 0 and row.input_ids[-1] == tokenizer.eos_token_id
+    assert conversation_row(chat_of("hello", "the"), tokenizer).turns[-1] == -1
+
+
+def test_only_the_last_turn_of_a_conversation_terminates(tokenizer):
+    chat = chat_of("hello", "the", "well", "Yes")
+    assert [row.terminated for row in turn_rows(chat, tokenizer)] == [False, True]
+    chat = dataclasses.replace(chat, terminated=False)
+    assert [row.terminated for row in turn_rows(chat, tokenizer)] == [False, False]
 
 
 def test_a_template_that_rewrites_earlier_replies_needs_a_row_for_each_turn(tokenizer):

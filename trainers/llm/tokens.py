@@ -17,7 +17,7 @@ The tokenizer is that of transformers, or anything with `apply_chat_template`, `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,8 @@ class TokenRow:
     turns: NDArray[np.int64]  # (L,) which of the N turns a token belongs to; -1: none
     rewards: NDArray[np.float64]  # (N,)
     returns: NDArray[np.float64]  # (N,) return-to-go
+    terminated: bool = True
+    """False where more would have followed the last of the N turns: no end of a conversation."""
 
     @property
     def loss_mask(self) -> NDArray[np.int8]:
@@ -45,6 +47,8 @@ class TokenRow:
 def conversation_row(chat: Chat, tokenizer: Any, end_of_turn: int | None = None) -> TokenRow:
     """A whole conversation, up to its last reply, as one row of N = T agent turns.
 
+    If it was cut off, what the customer said then stands at the end as the prompt of a next reply;
+    where he said nothing, the row ends with the agent's last token.
     A reply's tokens go up to `end_of_turn`, the tokenizer's `eos_token_id` if None: what the
     template writes after it, a line break for one, the agent did not say. Without such a token
     all that the template writes with a reply is the agent's.
@@ -52,7 +56,12 @@ def conversation_row(chat: Chat, tokenizer: Any, end_of_turn: int | None = None)
     Raises DatasetError where the template changes what it wrote before, or where the tokenizer
     adds something to a piece.
     """
-    return _row(chat, list(range(len(chat.rewards))), tokenizer, end_of_turn)
+    learnt, answered = list(range(len(chat.rewards))), chat.replies[-1] < len(chat.messages) - 1
+    row = _row(chat, learnt, tokenizer, end_of_turn, answered and not chat.terminated)
+    if chat.terminated or answered:
+        return row
+    upto = np.flatnonzero(row.turns >= 0)[-1] + 1
+    return replace(row, input_ids=row.input_ids[:upto], turns=row.turns[:upto])
 
 
 def turn_rows(chat: Chat, tokenizer: Any, end_of_turn: int | None = None) -> list[TokenRow]:
@@ -64,8 +73,10 @@ def turn_rows(chat: Chat, tokenizer: Any, end_of_turn: int | None = None) -> lis
     return [_row(chat, [turn], tokenizer, end_of_turn) for turn in range(len(chat.rewards))]
 
 
-def _row(chat: Chat, learnt: list[int], tokenizer: Any, end_of_turn: int | None) -> TokenRow:
-    pieces = _pieces(chat, learnt, tokenizer)
+def _row(
+    chat: Chat, learnt: list[int], tokenizer: Any, end_of_turn: int | None, goes_on: bool = False
+) -> TokenRow:
+    pieces = _pieces(chat, learnt, tokenizer, goes_on)
     tokens = [_tokens(tokenizer, piece) for piece in pieces]
     ids = [token for piece in tokens for token in piece]
     whole = _tokens(tokenizer, "".join(pieces))
@@ -77,12 +88,19 @@ def _row(chat: Chat, learnt: list[int], tokenizer: Any, end_of_turn: int | None)
     end = tokenizer.eos_token_id if end_of_turn is None else end_of_turn
     turns = [turn for place, piece in enumerate(tokens) for turn in _owners(piece, place, end)]
     return TokenRow(
-        np.array(ids, dtype=np.int64), np.array(turns), chat.rewards[learnt], chat.returns[learnt]
+        np.array(ids, dtype=np.int64),
+        np.array(turns),
+        chat.rewards[learnt],
+        chat.returns[learnt],
+        chat.terminated and learnt[-1] == len(chat.rewards) - 1,
     )
 
 
-def _pieces(chat: Chat, learnt: list[int], tokenizer: Any) -> list[str]:
-    """Prompt, reply, prompt, reply, …: joined they are what the template writes."""
+def _pieces(chat: Chat, learnt: list[int], tokenizer: Any, goes_on: bool) -> list[str]:
+    """Prompt, reply, prompt, reply, …: joined they are what the template writes.
+
+    If the conversation `goes_on`, one more prompt.
+    """
 
     def written(messages: Sequence[Message], asks: bool) -> str:
         text: str = tokenizer.apply_chat_template(
@@ -90,18 +108,21 @@ def _pieces(chat: Chat, learnt: list[int], tokenizer: Any) -> list[str]:
         )
         return text
 
+    places = [chat.replies[turn] for turn in learnt]
+    cuts = [cut for place in places for cut in ((place, True), (place + 1, False))]
+    if goes_on:
+        cuts.append((len(chat.messages), True))
     pieces, before = [], ""
-    for turn in learnt:
-        place = chat.replies[turn]
-        for messages, asks in ((chat.messages[:place], True), (chat.messages[: place + 1], False)):
-            text = written(messages, asks)
-            if not text.startswith(before):
-                raise DatasetError(
-                    f"the chat template writes what stands before agent turn {turn + 1} "
-                    "differently once that turn is there; take turn_rows, or another template"
-                )
-            pieces.append(text[len(before) :])
-            before = text
+    for number, (upto, asks) in enumerate(cuts):
+        text = written(chat.messages[:upto], asks)
+        if not text.startswith(before):
+            turn = learnt[min(number // 2, len(learnt) - 1)]
+            raise DatasetError(
+                f"the chat template writes what stands before agent turn {turn + 1} "
+                "differently once that turn is there; take turn_rows, or another template"
+            )
+        pieces.append(text[len(before) :])
+        before = text
     return pieces
 
 

@@ -1,0 +1,108 @@
+"""A learner in one file, written whole or not at all: from it, training goes on bit by bit.
+
+    sft.zip    about.json             format, config, steps so far
+               weights.safetensors    model.…, and optimizer.<parameter>.<moment>
+
+No pickle: loading runs no code. Batches are drawn from seed and step, so no generator is kept.
+Knows nothing of what is learnt.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from convgym.errors import InvalidConfiguration, MissingExtra
+
+try:
+    import safetensors
+    import torch
+    from safetensors.torch import load, save
+    from torch import Tensor, nn
+except ImportError as error:
+    raise MissingExtra(error.name or "torch", "llm") from error
+
+_ABOUT, _WEIGHTS = "about.json", "weights.safetensors"
+_OPTIMIZER = "optimizer"
+
+
+def write_checkpoint(
+    path: str | os.PathLike[str],
+    form: str,
+    config: Any,
+    step: int,
+    modules: Mapping[str, nn.Module],
+    optimizer: torch.optim.Optimizer,
+) -> None:
+    """Write a learner; `config` is its dataclass, `form` names what kind of learner it is."""
+    tensors = {
+        f"{name}.{key}": value
+        for name, module in modules.items()
+        for key, value in module.state_dict().items()
+    }
+    for number, moments in optimizer.state_dict()["state"].items():
+        tensors |= {f"{_OPTIMIZER}.{number}.{key}": value for key, value in moments.items()}
+    about = {"format": form, "config": asdict(config), "step": step}
+    # cloned, because tied weights are one memory under two names, which the format refuses
+    content = save({name: value.detach().clone().contiguous() for name, value in tensors.items()})
+    temporary = Path(f"{os.fspath(path)}.{os.getpid()}.part")
+    try:
+        with zipfile.ZipFile(temporary, "w") as archive:
+            archive.writestr(zipfile.ZipInfo(_ABOUT), json.dumps(about, indent=1))
+            archive.writestr(zipfile.ZipInfo(_WEIGHTS), content)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_checkpoint(
+    path: str | os.PathLike[str], form: str
+) -> tuple[dict[str, Any], int, dict[str, Tensor]]:
+    """Keywords of the config, steps so far, and tensors by name.
+
+    Raises InvalidConfiguration for a file that is not there, damaged or of another learner.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            about = json.loads(archive.read(_ABOUT))
+            if about["format"] != form:
+                raise ValueError(f"it says {about['format']!r}")
+            return about["config"], about["step"], load(archive.read(_WEIGHTS))
+    except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError,
+            safetensors.SafetensorError) as error:  # fmt: skip
+        raise InvalidConfiguration(f"{path} holds no {form}: {error}") from error
+
+
+def restore(
+    tensors: Mapping[str, Tensor],
+    modules: Mapping[str, nn.Module],
+    optimizer: torch.optim.Optimizer,
+) -> None:
+    """Put the tensors of a checkpoint where `write_checkpoint` found them.
+
+    Raises InvalidConfiguration where a module has other weights than those that were saved.
+    """
+    for name, module in modules.items():
+        try:
+            module.load_state_dict(_under(tensors, name))
+        except RuntimeError as error:
+            raise InvalidConfiguration(
+                f"the weights of {name!r} are not those of the model given: {error}; give a model "
+                "of the shape that was trained"
+            ) from error
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in _under(tensors, _OPTIMIZER).items():
+        number, moment = key.split(".")
+        state.setdefault(int(number), {})[moment] = value
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _under(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+    start = f"{name}."
+    return {key[len(start) :]: value for key, value in tensors.items() if key.startswith(start)}
