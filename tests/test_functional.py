@@ -44,13 +44,11 @@ def test_sums_without_gaps_are_the_returns_of_recorded_episodes():
 
 def advantages_of(rewards, values, discounts, lambdas, after):
     """Σ_k (Π γλ) δ_{t+k}, as it is written, over a row's own steps."""
-    following = [*values[1:], after]
-    errors = [r + d * f - v for r, d, f, v in zip(rewards, discounts, following, values)]
-    found = []
+    following, found = [*values[1:], after], []
     for t in range(len(rewards)):
         weight, total = 1.0, 0.0
         for k in range(t, len(rewards)):
-            total += weight * errors[k]
+            total += weight * (rewards[k] + discounts[k] * following[k] - values[k])
             weight *= discounts[k] * lambdas[k]
         found.append(total)
     return found

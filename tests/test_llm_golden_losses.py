@@ -1,7 +1,7 @@
 """Golden losses, gradients and advantages of an independent reference, through our parts.
 
-The values lie beside the checkout, not in it: `../shared/reference/llm-loss-golden.json`, or the
-file that CONVGYM_GOLDEN_LOSSES names. Each case is read by the names of its own fields.
+The values lie beside the checkout, not in it, or beside the folder that CONVGYM_DATA names:
+`../shared/reference/llm-loss-golden.json`. A case is read by the names of its own fields.
 """
 
 import json
@@ -41,8 +41,8 @@ from trainers.llm.objectives import (  # noqa: E402
 )
 from trainers.llm.preference_losses import bradley_terry_losses, dpo_losses  # noqa: E402
 
-BESIDE = Path(__file__).resolve().parents[2] / "shared" / "reference" / "llm-loss-golden.json"
-PLACE = Path(os.environ.get("CONVGYM_GOLDEN_LOSSES") or BESIDE)
+DATA = os.environ.get("CONVGYM_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data"
+PLACE = Path(DATA).parent / "reference" / "llm-loss-golden.json"
 CASES = json.loads(PLACE.read_text("utf-8"))["cases"] if PLACE.exists() else []
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-6}
 
@@ -75,9 +75,7 @@ def objective_of(case):
     penalty = correction = value = None
     if params.get("beta"):
         corrected = params.get("kl_bias_correction", False)
-        penalty = KLPenalty(
-            coefficient=params["beta"], estimator=params["kl"], corrected=corrected
-        )
+        penalty = KLPenalty(coefficient=params["beta"], estimator=params["kl"], corrected=corrected)
     if algorithm == "tis":
         level, action = params["mode"].split("_")
         correction = SamplerCorrection(level=level, action=action, cap=params["C"])
@@ -179,7 +177,8 @@ def dpo(case, tensor):
 
 
 def reward_model(case, tensor):
-    losses = bradley_terry_losses(*(tensor(case["inputs"][name]) for name in ("chosen", "rejected")))
+    given = case["inputs"]
+    losses = bradley_terry_losses(tensor(given["chosen"]), tensor(given["rejected"]))
     return {"losses": losses, "loss": losses.mean()}
 
 
@@ -195,12 +194,10 @@ def reinforce_pp(case, tensor):
 
 def estimators(case, tensor):
     log_probs = tensor(case["inputs"]["logp_cur"]).requires_grad_()
-    found = {name: kl(log_probs, tensor(case["inputs"]["logp_ref"]), name) for name in KINDS}
+    reference = tensor(case["inputs"]["logp_ref"])
+    found = {name: kl(log_probs, reference, name) for name in ("k1", "k2", "k3")}
     (gradient,) = torch.autograd.grad(found["k3"].sum(), log_probs)
     return found | {"grad_k3_wrt_cur": gradient}
-
-
-KINDS = ("k1", "k2", "k3")
 
 
 def trpo(case, tensor):

@@ -38,9 +38,7 @@ def test_the_step_goes_as_far_as_the_divergence_allows():
 
 def test_by_hand_in_one_dimension():
     """F = 3, damping 1, g = 8: x = 2; √(2 · ½ / 16) = ¼."""
-    direction, length = natural_step(
-        torch.tensor([8.0]), lambda v: 3 * v, max_kl=0.5, damping=1.0
-    )
+    direction, length = natural_step(torch.tensor([8.0]), lambda v: 3 * v, max_kl=0.5, damping=1.0)
     assert direction.item() == 2 and length.item() == pytest.approx(math.sqrt(1 / 16))
 
 

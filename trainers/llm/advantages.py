@@ -7,7 +7,8 @@
     result    +  −  0  |   0   0     a group without spread teaches nothing: exactly 0
 
 B conversations of N agent turns and T tokens; `turns` (B, T) says which turn a token belongs to,
-−1 on what the agent did not say, as in `trainers.llm.tokens`. Knows nothing of models or losses.
+−1 on what the agent did not say, as in `trainers.llm.tokens`. Rewards are floats. Knows nothing of
+models or losses.
 """
 
 from __future__ import annotations
@@ -94,9 +95,9 @@ def _over_groups(values: Tensor, groups: Tensor, how: Literal["sum", "amax", "am
 
 
 def whiten(values: Tensor, mask: Tensor, epsilon: float = 1e-8) -> Tensor:
-    """(x − mean) / √(variance + ε) over all with mask 1; 0 elsewhere (REINFORCE++, arXiv:2501.03262).
+    """(x − mean) / √(variance + ε) over all with mask 1, 0 elsewhere, as REINFORCE++ has it.
 
-    The variance divides by one less than their number.
+    The variance divides by one less than their number (arXiv:2501.03262).
     """
     mask = mask.bool()
     number = mask.sum()

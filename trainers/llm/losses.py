@@ -138,9 +138,9 @@ def kl(log_probs: Tensor, reference: Tensor, estimator: Estimator = "k3") -> Ten
     """
     if estimator == "k1":
         return log_probs - reference
-    difference = (reference - log_probs).clamp(max=LARGEST)
     if estimator == "k2":
-        return difference.square() / 2
+        return (reference - log_probs).square() / 2
+    difference = (reference - log_probs).clamp(max=LARGEST)
     return difference.exp() - difference - 1
 
 

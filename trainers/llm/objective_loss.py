@@ -1,7 +1,7 @@
 """The one policy loss: an objective and log-probabilities in, a number with its gradient out.
 
     log-probs ─► ratios w ─► surrogate ─► × sampler's weights ─► + β KL − c_e H ─► mean ─► loss
-    advantages ──────────────┘                     values ─► + c_v · value loss ──────────┘
+    advantages ─────────────┘                      values ─► + c_v · value loss ──────────┘
 
     rows          ├──────┤├──────┤     an optimiser step's rows may be split in any way: given the
     micro-batch      1       2         whole step's Totals, losses of the parts add up
@@ -39,7 +39,7 @@ from trainers.llm.objectives import Clip, Objective, WeightCap
 class LossInputs:
     """B rows of T tokens; what stands where the mask is 0 has no influence, NaN included."""
 
-    mask: Tensor  # (B, T) 1 on sampled tokens
+    mask: Tensor  # (B, T) 1 on sampled tokens of rows that count
     log_probs: Tensor  # (B, T) of the policy that learns
     advantages: Tensor  # (B,) or (B, T)
     old_log_probs: Tensor | None = None  # (B, T) of the policy that sampled; None: it is this one
@@ -82,11 +82,10 @@ def objective_loss(
         totals = Totals.of(inputs.mask, inputs.positive, count_empty_rows=counted)
     inputs = _inert(inputs)
     ratios = _ratios(objective, inputs)
-    loss, watched = torch.zeros_like(inputs.log_probs[:0].sum()), {}
-    for name, coefficient, term in _terms(objective, inputs, ratios, totals):
-        loss, watched[name] = loss + coefficient * term, term
-    watched |= _diagnostics(objective, inputs, ratios, totals)
-    return loss, {name: value.detach() for name, value in watched.items()}
+    terms = list(_terms(objective, inputs, ratios, totals))
+    loss = torch.stack([coefficient * term for _, coefficient, term in terms]).sum()
+    watched = {name: term.detach() for name, _, term in terms}
+    return loss, watched | _diagnostics(objective, inputs, ratios, totals)
 
 
 def _inert(inputs: LossInputs) -> LossInputs:

@@ -76,7 +76,7 @@ class WeightCap:
 class KLPenalty:
     """β KL(π ‖ reference), added to every token's loss.
 
-    k2 has, on policy, the gradient of a penalty in the reward.
+    On policy k2 has its gradient; that of k3 is of KL(reference ‖ π), and that of k1 mere noise.
     """
 
     coefficient: float = 0.04
@@ -202,8 +202,7 @@ Differs from the paper: ratios and a clip, so that a batch serves several steps;
 REINFORCE_PP = Objective(credit=DiscountedReturns(), aggregation="token_mean")
 """No groups, advantages whitened over the batch (arXiv:2501.03262).
 
-Differs from the paper: a KL penalty goes into the loss: `KLPenalty(estimator="k2")` has, on
-policy, the gradient of the paper's penalty in the reward.
+Differs from the paper: a KL penalty, if any, is in the loss and not in the reward.
 """
 
 PPO = Objective(credit=GeneralizedAdvantage(), aggregation="token_mean", value=ValueLoss())
