@@ -76,12 +76,13 @@ class WeightCap:
 class KLPenalty:
     """β KL(π ‖ reference), added to every token's loss.
 
-    On policy k2 has its gradient; that of k3 is of KL(reference ‖ π), and that of k1 mere noise.
+    On policy k2 has its gradient, k3 that of KL(reference ‖ π), and k1, uncorrected, mere noise.
     """
 
     coefficient: float = 0.04
     """β."""
     estimator: Estimator = "k3"
+    """k1, k2 or k3 of `losses.kl`."""
     corrected: bool = False
     """Whether it is weighted by the ratio, as samples are the old policy's (trl does)."""
 
@@ -137,10 +138,13 @@ class Objective:
     clip: Clip | WeightCap | None = Clip()
     """None: −w A."""
     aggregation: Aggregation = "row_mean"
+    """How losses of tokens become one: "row_mean", "token_mean" or "constant"."""
     length: int = 1
     """Tokens that "constant" divides a row's sum by."""
     kl: KLPenalty | None = None
+    """Where there is a reference to stay near."""
     correction: SamplerCorrection | None = None
+    """u, where sampler and trainer disagree."""
     value: ValueLoss | None = None
     """For objectives with a critic."""
     entropy_coefficient: float = 0.0
