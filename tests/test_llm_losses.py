@@ -115,7 +115,7 @@ def test_long_rows_of_different_lengths_do_not_underflow():
         (1.5, -2.0, 3.0, False),
         (0.5, -2.0, 1.6, True),  # enough of a bad one: 0.8
         (9.0, -2.0, 10.0, True),  # dual: 5
-        (1.5, 0.0, 0.0, False),
+        (9.0, 0.0, 0.0, False),
     ],
 )
 def test_clips_by_hand(ratio, advantage, loss, clipped):
