@@ -3,6 +3,8 @@
     policy.reset(seed)                       an episode begins; all chance comes from `seed`
     policy.predict(observation, …)           (action, state), the signature of Stable-Baselines3
     policy.action_probs(observation, mask)   where the policy knows them; else NotImplementedError
+    policy.rewarded(reward)                  what the newest action earned; only a policy that
+                                             needs to know has it, and loops ask whether it does
 """
 
 from __future__ import annotations
