@@ -93,8 +93,9 @@ class BehaviorMixture:
 
     def rewarded(self, reward: float) -> None:
         """The reward of the newest action, if the policy that plays listens to it."""
-        if hasattr(self.policies[self.index], "rewarded"):
-            self.policies[self.index].rewarded(reward)
+        rewarded = getattr(self.policies[self.index], "rewarded", None)
+        if rewarded is not None:
+            rewarded(reward)
 
 
 class BatchMixture:

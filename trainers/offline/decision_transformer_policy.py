@@ -132,7 +132,9 @@ class DecisionTransformerPolicy(ActPolicy):
                 about["name"],
             )  # fmt: skip
         except (KeyError, TypeError, RuntimeError) as error:
-            raise InvalidConfiguration(f"{path} is no whole Decision Transformer: {error}") from error
+            raise InvalidConfiguration(
+                f"{path} is no whole Decision Transformer: {error}"
+            ) from error
 
     def _begun(self) -> Past:
         past = Past(self.model.architecture, 1)
@@ -241,20 +243,13 @@ class Past:
         longest = int(lengths.max())
         timesteps = (self.turns[rows] - lengths)[:, None] + np.arange(longest)
         device = model.low.device
-        columns = [
+        states, actions, returns = (
             torch.as_tensor(column[rows, :longest], device=device)
             for column in (self.states, self.actions, self.returns)
-        ]
-        found: NDArray[np.float32] = (
-            model.last(
-                *columns,
-                torch.as_tensor(timesteps, device=device),
-                lengths=torch.as_tensor(lengths, device=device),
-            )
-            .cpu()
-            .numpy()
         )
-        return found
+        turns, ends = (torch.as_tensor(n, device=device) for n in (timesteps, lengths))
+        found = model.last(states, actions, returns, turns, lengths=ends)
+        return np.asarray(found.cpu())
 
     def _lengths(self, rows: Rows) -> NDArray[np.int64]:
         return np.minimum(self.turns[rows], self._architecture.context)

@@ -53,6 +53,9 @@ class DecisionTransformer(nn.Module):
     attention itself has no dropout. Vectors lie between `low` and `high` where both are finite.
     """
 
+    low: Tensor  # (actions,) of vectors, else empty
+    high: Tensor
+
     def __init__(
         self, architecture: Architecture, low: Tensor | None = None, high: Tensor | None = None
     ) -> None:
@@ -61,9 +64,8 @@ class DecisionTransformer(nn.Module):
         width = known.width
         self.of_return = nn.Linear(1, width)
         self.of_state = nn.Linear(known.observation, width)
-        self.of_action: nn.Module = (
-            nn.Embedding(known.actions, width) if known.discrete else nn.Linear(known.actions, width)
-        )
+        reader: type[nn.Embedding | nn.Linear] = nn.Embedding if known.discrete else nn.Linear
+        self.of_action = reader(known.actions, width)
         self.of_turn = nn.Embedding(known.turns, width)
         self.first_norm, self.last_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.blocks = nn.ModuleList(Block(width, known.heads) for _ in range(known.layers))
