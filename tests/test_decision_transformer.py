@@ -9,6 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from convgym.data.mixture import BatchMixture, BehaviorMixture
+from convgym.data.propensities import distributions
 from convgym.data.transitions import EpisodeArrays, returns_to_go
 from convgym.errors import InvalidConfiguration
 from convgym.evaluation.rollout import play
@@ -130,9 +131,9 @@ def test_the_loss_is_the_mean_over_real_turns_alone(discrete):
                 losses.append(-float(legal[done[t] - 1].log()))
             else:
                 losses.append(float((found[t] - done[t]).square().mean()))
-    assert float(learning.loss(batch)[0]) == pytest.approx(np.mean(losses), rel=1e-5)
+    assert float(learning.loss(batch)[0].detach()) == pytest.approx(np.mean(losses), rel=1e-5)
     weights = torch.tensor([2.0, 0.0, 1.0])
-    weighed = learning.loss({**batch, "weights": weights})[0]
+    weighed = learning.loss({**batch, "weights": weights})[0].detach()
     expected = (2 * losses[0] + losses[8] + losses[9]) / 10
     assert float(weighed) == pytest.approx(expected, rel=1e-5)
 
@@ -293,6 +294,48 @@ def test_a_saved_policy_does_the_same(tmp_path, discrete):
 def test_a_bad_policy_is_one_sentence(options):
     with pytest.raises(InvalidConfiguration):
         DecisionTransformerPolicy(**{"model": model(), "target_return": 1.0, **options})
+
+
+@pytest.mark.parametrize("length", [1, 3, 8])
+def test_probabilities_of_a_recorded_conversation_match_the_plain_loop(length):
+    """Of what was done, and of what was earned by it, in no more turns than it sees."""
+    (episode,), net, asked = episodes([length]), model(context=3), [1.0]
+    policy = DecisionTransformerPolicy(net, 1.0, 0.9, temperature=2.0)
+    for reward in episode.rewards:
+        asked.append((asked[-1] - reward) / 0.9)
+    expected = []
+    for t in range(length):
+        turns = torch.arange(max(0, t - 2), t + 1)
+        logits = net(
+            torch.as_tensor(episode.observations)[None, turns],
+            torch.as_tensor(np.append(episode.actions, 0))[None, turns],
+            torch.tensor(asked)[None, turns],
+            turns[None],
+        )[0, -1].detach()
+        expected.append([0.0, *(logits[1:] / 2).softmax(-1).tolist()])  # act 0 is illegal
+    assert policy.episode_probs(episode) == pytest.approx(np.array(expected), abs=1e-5)
+    for asker in (policy, policy.batched()):
+        assert np.array_equal(distributions(asker, episode), policy.episode_probs(episode))
+
+
+def test_probabilities_when_played_are_those_of_the_record():
+    policy = DecisionTransformerPolicy(model(context=3), 1.0, 0.9, temperature=1.0)
+    told, met = played(policy, turns=7), []
+    rewards, state = [], None
+    policy.reset(0)
+    rng = np.random.default_rng(0)
+    for observation in told.observations:
+        rng.normal(size=SIZE)
+        _, state = policy.predict(observation, state, action_masks=np.ones(ACTS, np.int8))
+        met.append(policy.propensity)
+        rewards.append(float(rng.normal()))
+        policy.rewarded(rewards[-1])
+    episode = EpisodeArrays(
+        np.array([*told.observations, np.zeros(SIZE)], np.float32), np.array(told.actions),
+        np.array(rewards), True, False, np.zeros(7), np.ones((8, ACTS), np.int8),
+    )  # fmt: skip
+    found = policy.episode_probs(episode)[np.arange(7), told.actions]
+    assert found == pytest.approx(met, abs=1e-5)
 
 
 # -- side by side ----------------------------------------------------------------------------------

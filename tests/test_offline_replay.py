@@ -158,9 +158,7 @@ def both(online=5):
 @given(st.floats(0, 1), st.integers(1, 40), st.integers(0, 99))
 def test_a_batch_has_its_share_of_online_turns_to_within_one(ratio, size, seed):
     offline, online = both()
-    indices, weights = Mixed(offline, online, ratio).draw(
-        size, torch.Generator().manual_seed(seed)
-    )
+    indices, weights = Mixed(offline, online, ratio).draw(size, torch.Generator().manual_seed(seed))
     new = int((indices >= len(offline)).sum())
     assert weights is None and len(indices) == size and abs(new - ratio * size) < 1
     assert int(indices.max()) < len(offline) + len(online)

@@ -8,13 +8,16 @@ it with `rewarded(reward)` after each step, as ConvGym's own loops do (`evaluati
 `play_side_by_side`). Where nobody says it, the target stays as it is; that is right where reward
 comes only at the end, and elsewhere asks for more the longer a conversation lasts.
 
+What it does hangs on all that was said, so `action_probs` is that of one turn of the conversation
+being played; of a recorded one, ask for `episode_probs`.
+
 The state that `predict` hands out holds the conversation so far. The file is JSON beside
 safetensors (`trainers.archive`): loading runs no code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from convgym.data.transitions import EpisodeArrays
 from convgym.errors import InvalidConfiguration
 from convgym.policies.batched import BatchActPolicy, Masks, Rows
 from convgym.policies.policy import ActPolicy, Probabilities, belief_of
@@ -101,7 +105,23 @@ class DecisionTransformerPolicy(ActPolicy):
         """Of the turn that follows what `predict` has met since `reset`.  # (actions,)"""
         past = deepcopy(self._past)
         past.see(_ROW, belief_of(observation)[None])
-        return self._probabilities(past, _ROW, np.asarray(action_masks)[None])[0]
+        return self._chosen(past.outputs(self.model, _ROW), np.asarray(action_masks)[None])[0]
+
+    def episode_probs(self, episode: EpisodeArrays) -> NDArray[np.float64]:
+        """Of each turn of a recorded conversation over acts, given all before it.  # (T, actions)
+
+        What is asked for is what the recorded rewards leave of `target_return`.
+        """
+        assert episode.masks is not None, "legal acts are needed"
+        turns, discounts = np.arange(len(episode)), self.discount ** np.arange(len(episode))
+        earned = np.cumsum(discounts * episode.rewards)
+        asked = (self.target_return - np.concatenate([[0.0], earned[:-1]])) / discounts
+        first = np.maximum(turns + 1 - self.model.architecture.context, 0)
+        lengths = turns + 1 - first
+        seen = np.minimum(first[:, None] + np.arange(lengths.max()), turns[:, None])  # (T, window)
+        columns = (episode.observations, episode.actions, asked, turns)
+        found = _last(self.model, (column[seen] for column in columns), lengths)
+        return self._chosen(found, episode.masks[:-1])
 
     def batched(self) -> BatchDecisionTransformerPolicy:
         """The same policy for many conversations at once."""
@@ -141,10 +161,11 @@ class DecisionTransformerPolicy(ActPolicy):
         past.begin(_ROW, self.target_return)
         return past
 
-    def _probabilities(self, past: Past, rows: Rows, masks: Masks) -> NDArray[np.float64]:
+    def _chosen(self, logits: NDArray[np.float32], masks: Masks) -> NDArray[np.float64]:
+        """Probabilities of acts.  (k, actions), (k, actions) → (k, actions)"""
         allowed = np.asarray(masks) > 0
         assert allowed.any(axis=-1).all(), "some act is always legal"
-        logits = np.where(allowed, past.outputs(self.model, rows).astype(np.float64), -np.inf)
+        logits = np.where(allowed, logits, -np.inf)
         if self.temperature == 0:
             return np.eye(logits.shape[-1])[logits.argmax(axis=-1)]
         weights = np.exp((logits - logits.max(axis=-1, keepdims=True)) / self.temperature)
@@ -193,7 +214,11 @@ class BatchDecisionTransformerPolicy(BatchActPolicy):
 
         # (k, actions)
         """
-        return self.policy._probabilities(self._past, self._rows, masks)
+        return self.policy._chosen(self._past.outputs(self.policy.model, self._rows), masks)
+
+    def episode_probs(self, episode: EpisodeArrays) -> NDArray[np.float64]:
+        """Of each turn of a recorded conversation, given all before it.  # (T, actions)"""
+        return self.policy.episode_probs(episode)
 
 
 class Past:
@@ -242,14 +267,18 @@ class Past:
         lengths = self._lengths(rows)
         longest = int(lengths.max())
         timesteps = (self.turns[rows] - lengths)[:, None] + np.arange(longest)
-        device = model.low.device
-        states, actions, returns = (
-            torch.as_tensor(column[rows, :longest], device=device)
-            for column in (self.states, self.actions, self.returns)
-        )
-        turns, ends = (torch.as_tensor(n, device=device) for n in (timesteps, lengths))
-        found = model.last(states, actions, returns, turns, lengths=ends)
-        return np.asarray(found.cpu())
+        seen = [column[rows, :longest] for column in (self.states, self.actions, self.returns)]
+        return _last(model, (*seen, timesteps), lengths)
 
     def _lengths(self, rows: Rows) -> NDArray[np.int64]:
         return np.minimum(self.turns[rows], self._architecture.context)
+
+
+def _last(
+    model: DecisionTransformer, columns: Iterable[NDArray[Any]], lengths: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """`DecisionTransformer.last` of arrays: states, actions, returns, timesteps.  # (k, actions)"""
+    device = model.low.device
+    states, actions, returns, turns = (torch.as_tensor(part, device=device) for part in columns)
+    ends = torch.as_tensor(lengths, device=device)
+    return np.asarray(model.last(states, actions, returns, turns, lengths=ends).cpu())

@@ -58,9 +58,7 @@ class Replay:
         Raises DatasetError for one with other fields, shapes or types than those before.
         """
         whole = replace(episode, returns=returns_to_go(episode.rewards, self.discount))
-        turns = Transitions(
-            [whole], device=self.device, discount=self.discount, n_step=self.n_step
-        )
+        turns = Transitions([whole], device=self.device, discount=self.discount, n_step=self.n_step)
         new = turns[torch.arange(len(turns), device=self.device)]
         here = {name: (tuple(c.shape[1:]), c.dtype) for name, c in self._columns.items()}
         came = {name: (tuple(c.shape[1:]), c.dtype) for name, c in new.items()}
