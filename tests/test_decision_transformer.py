@@ -16,6 +16,7 @@ from convgym.evaluation.rollout import play
 from convgym.evaluation.side_by_side import play_side_by_side
 from convgym.policies.batched import BatchRandomPolicy, RowPolicies
 from convgym.policies.policy import RandomPolicy
+from convgym.policies.rendered import RenderedPolicy
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -374,6 +375,16 @@ def test_conversations_side_by_side_are_those_one_after_another(talker, kind):
     for number, (seed, options) in enumerate(PLANS):
         expected = play(env, alone, seed=seed, options=options, keep=False)
         assert sums(found[number]) == sums(expected)
+
+
+def test_rewards_reach_a_policy_whose_acts_are_put_in_words(talker):
+    """The same conversation in words and in acts: the customer understands every reply."""
+    words = gym.make("ConvGym/CustomerService-v0", disable_env_checker=True, observation="dict")
+    asked = []
+    for env, policy in ((words, RenderedPolicy(talker)), (customer_service(), talker)):
+        play(env, policy, seed=2, options={"task_id": "validation-2"}, keep=False)
+        asked.append(talker._past.to_go.tolist())
+    assert asked[0] == pytest.approx(asked[1]) and asked[0] != [talker.target_return]
 
 
 def reloaded(policy):

@@ -236,6 +236,11 @@ def test_bad_priorities_are_one_sentence(options):
         Prioritised(**{"count": 3, **options})
 
 
+def test_an_error_that_is_not_finite_is_refused():
+    with pytest.raises(InvalidConfiguration, match="diverged"):
+        Prioritised(3).heard(torch.tensor([1]), torch.tensor([torch.nan]))
+
+
 # -- the fixed point (row 18 of the checks) --------------------------------------------------------
 
 DISCOUNT = 0.9

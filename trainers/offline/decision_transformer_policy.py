@@ -17,7 +17,7 @@ safetensors (`trainers.archive`): loading runs no code.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from convgym.errors import InvalidConfiguration
 from convgym.policies.batched import BatchActPolicy, Masks, Rows
 from convgym.policies.policy import ActPolicy, Probabilities, belief_of
 from trainers.archive import read_archive, write_archive
+from trainers.offline.past import Past, last_outputs
 from trainers.offline.transformer import Architecture, DecisionTransformer
 
 _FORMAT = "convgym decision transformer 1"
@@ -120,7 +121,7 @@ class DecisionTransformerPolicy(ActPolicy):
         lengths = turns + 1 - first
         seen = np.minimum(first[:, None] + np.arange(lengths.max()), turns[:, None])  # (T, window)
         columns = (episode.observations, episode.actions, asked, turns)
-        found = _last(self.model, (column[seen] for column in columns), lengths)
+        found = last_outputs(self.model, (column[seen] for column in columns), lengths)
         return self._chosen(found, episode.masks[:-1])
 
     def batched(self) -> BatchDecisionTransformerPolicy:
@@ -219,66 +220,3 @@ class BatchDecisionTransformerPolicy(BatchActPolicy):
     def episode_probs(self, episode: EpisodeArrays) -> NDArray[np.float64]:
         """Of each turn of a recorded conversation, given all before it.  # (T, actions)"""
         return self.policy.episode_probs(episode)
-
-
-class Past:
-    """The last turns of some conversations, one to a row, padded on the right."""
-
-    def __init__(self, architecture: Architecture, rows: int) -> None:
-        self._architecture = known = architecture
-        vector = () if known.discrete else (known.actions,)
-        self.states = np.zeros((rows, known.context, known.observation), dtype=np.float32)
-        self.actions = np.zeros(
-            (rows, known.context, *vector), dtype=np.int64 if known.discrete else np.float32
-        )
-        self.returns = np.zeros((rows, known.context), dtype=np.float32)
-        self.turns = np.zeros(rows, dtype=np.int64)  # seen since the beginning
-        self.to_go = np.zeros(rows)
-
-    def make_room(self, rows: int) -> None:
-        """Have at least so many rows."""
-        more = Past(self._architecture, max(0, rows - len(self.turns)))
-        for name in ("states", "actions", "returns", "turns", "to_go"):
-            setattr(self, name, np.concatenate([getattr(self, name), getattr(more, name)]))
-
-    def begin(self, rows: Rows, target: float) -> None:
-        """Forget what was, and ask for `target`."""
-        self.turns[rows], self.to_go[rows] = 0, target
-
-    def see(self, rows: Rows, observations: Any) -> None:
-        """A turn begins in each of these rows; where there is no room, the oldest one goes."""
-        full = rows[self.turns[rows] >= self._architecture.context]
-        for column in (self.states, self.actions, self.returns):
-            column[full, :-1] = column[full, 1:]
-        self.turns[rows] += 1
-        place = self._lengths(rows) - 1
-        self.states[rows, place], self.returns[rows, place] = observations, self.to_go[rows]
-
-    def did(self, rows: Rows, actions: Any) -> None:
-        """The actions of these turns."""
-        self.actions[rows, self._lengths(rows) - 1] = actions
-
-    def rewarded(self, rows: Rows, rewards: Any, discount: float) -> None:
-        """What is still asked for: (R − r) / γ."""
-        self.to_go[rows] = (self.to_go[rows] - rewards) / discount
-
-    def outputs(self, model: DecisionTransformer, rows: Rows) -> NDArray[np.float32]:
-        """The model's logits or vectors for the newest turns.  # (k, actions)"""
-        lengths = self._lengths(rows)
-        longest = int(lengths.max())
-        timesteps = (self.turns[rows] - lengths)[:, None] + np.arange(longest)
-        seen = [column[rows, :longest] for column in (self.states, self.actions, self.returns)]
-        return _last(model, (*seen, timesteps), lengths)
-
-    def _lengths(self, rows: Rows) -> NDArray[np.int64]:
-        return np.minimum(self.turns[rows], self._architecture.context)
-
-
-def _last(
-    model: DecisionTransformer, columns: Iterable[NDArray[Any]], lengths: NDArray[np.int64]
-) -> NDArray[np.float32]:
-    """`DecisionTransformer.last` of arrays: states, actions, returns, timesteps.  # (k, actions)"""
-    device = model.low.device
-    states, actions, returns, turns = (torch.as_tensor(part, device=device) for part in columns)
-    ends = torch.as_tensor(lengths, device=device)
-    return np.asarray(model.last(states, actions, returns, turns, lengths=ends).cpu())

@@ -113,6 +113,7 @@ class OfflineLearner:
         shapes: of observations and actions; read off the data where they are a Minari dataset,
             and needed beside plain episodes of acts, which may not show all there are.
         evaluators: scores of the policy by name, every `evaluate_every` steps and at the end.
+        sampling: of `config.items(turns)`, single turns mostly; uniform if it is not given.
         checkpoint: a file that is gone on from where it exists, and written as training goes.
 
         Raises InvalidConfiguration for acts where the algorithm takes vectors or the other way

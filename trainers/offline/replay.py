@@ -69,8 +69,9 @@ class Replay:
                 "replay takes conversations of one environment, all with masks or none"
             )
         if not here:
+            # Empty, not zeros: memory is taken as turns come in.
             self._columns = {
-                name: torch.zeros((self.capacity, *c.shape[1:]), dtype=c.dtype, device=self.device)
+                name: torch.empty((self.capacity, *c.shape[1:]), dtype=c.dtype, device=self.device)
                 for name, c in new.items()
             }
         kept = torch.arange(max(0, len(turns) - self.capacity), len(turns), device=self.device)
@@ -128,7 +129,7 @@ class Replay:
         slots = torch.arange(self.added - len(self), self.added) % self.capacity
         self._columns = {}
         for name, column in columns.items():
-            whole = torch.zeros((self.capacity, *column.shape[1:]), dtype=column.dtype)
+            whole = torch.empty((self.capacity, *column.shape[1:]), dtype=column.dtype)
             whole[slots] = column.cpu()
             self._columns[name] = whole.to(self.device)
         self._running.clear()

@@ -223,6 +223,11 @@ class Prioritised:
         return weights
 
     def _set(self, places: NDArray[np.int64], errors: NDArray[np.float64]) -> None:
+        if not np.isfinite(errors).all():
+            raise InvalidConfiguration(
+                "an error is not finite, so it cannot be a priority; the learner has diverged, "
+                "take a lower learning rate"
+            )
         priorities = errors + self.epsilon
         self._tree[places] = priorities**self.alpha
         self._fresh[places] = False

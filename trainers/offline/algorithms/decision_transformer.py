@@ -36,7 +36,7 @@ class DecisionTransformerConfig(OfflineConfig):
     """
 
     discount: float = 1.0
-    """γ of the returns; the paper's are not discounted."""
+    """γ of the returns, which plain episodes must have been read with; the paper has 1."""
     batch_size: int = 64
     context_length: int = 20
     """Turns it sees at most; the newest ones."""
