@@ -23,8 +23,8 @@ def bench():
 @pytest.mark.slow
 @pytest.mark.parametrize("domain", ["customer-service", "technical-support", "sales"])
 def test_estimates_rank_policies_as_playing_does(bench, domain):
-    """Four minutes each, of which building the data set is half a minute."""
-    for reports, truth in bench.domain_reports(domain, episodes_played=600).values():
+    """Two minutes each, of which building the data set is half a one."""
+    for reports, truth in bench.domain_reports(domain, episodes_played=1_000).values():
         for by in ("WIS", "WDR", "FQE"):
             quality = selection_quality(reports, truth, by)
             assert quality.policies >= 10
