@@ -250,7 +250,9 @@ def test_a_reset_forgets_and_a_state_can_be_gone_on_from_twice():
     policy.predict(here, state, False, True, action_masks=mask)
     again, _ = policy.predict(here, state, False, True, action_masks=mask)
     assert once == again == later.argmax()
+    untold = policy.action_probs(here, mask)
     policy.rewarded(5.0)
+    assert not np.allclose(policy.action_probs(here, mask), untold)
     anew, _ = policy.predict(here, state, np.array([True]), True, action_masks=mask)
     assert anew == first.argmax()
 

@@ -5,8 +5,8 @@
 
 What a newcomer would get wrong: a `predict` is told no reward. Whoever plays a conversation says
 it with `rewarded(reward)` after each step, as ConvGym's own loops do (`evaluation.rollout.play`,
-`play_side_by_side`). Where nobody says it, the target stays as it is; that is right where reward
-comes only at the end, and elsewhere asks for more the longer a conversation lasts.
+`play_side_by_side`). Where nobody says it, every reward counts as 0; that is right where reward
+comes only at the end, and elsewhere it asks for what it has got already.
 
 What it does hangs on all that was said, so `action_probs` is that of one turn of the conversation
 being played; of a recorded one, ask for `episode_probs`.
@@ -69,11 +69,10 @@ class DecisionTransformerPolicy(ActPolicy):
         """Begin an episode; the same seed gives the same choices."""
         super().reset(seed)
         self._past = self._begun()
-        self._earned = 0.0
 
     def rewarded(self, reward: float) -> None:
-        """The reward of the newest action."""
-        self._earned += reward
+        """The reward of the newest action; the state that came with it remembers it."""
+        self._past.rewarded(_ROW, reward)
 
     def predict(
         self,
@@ -84,12 +83,8 @@ class DecisionTransformerPolicy(ActPolicy):
         action_masks: NDArray[np.int8] | None = None,
     ) -> tuple[Any, Any]:
         """An action and the conversation with it; without a state, a conversation begins."""
-        if state is None or np.any(episode_start):
-            self._past = self._begun()
-        else:
-            self._past = deepcopy(state)
-            self._past.rewarded(_ROW, self._earned, self.discount)
-        self._earned = 0.0
+        begins = state is None or np.any(episode_start)
+        self._past = self._begun() if begins else deepcopy(state)
         action: Any
         if self.model.architecture.discrete:
             if action_masks is None:
@@ -158,7 +153,7 @@ class DecisionTransformerPolicy(ActPolicy):
             ) from error
 
     def _begun(self) -> Past:
-        past = Past(self.model.architecture, 1)
+        past = Past(self.model.architecture, self.discount, 1)
         past.begin(_ROW, self.target_return)
         return past
 
@@ -180,7 +175,7 @@ class BatchDecisionTransformerPolicy(BatchActPolicy):
     def __init__(self, policy: DecisionTransformerPolicy) -> None:
         super().__init__()
         self.policy, self.name = policy, policy.name
-        self._past = Past(policy.model.architecture, 0)
+        self._past = Past(policy.model.architecture, policy.discount, 0)
         self._rows: Rows = _ROW
 
     def begin(self, rows: Rows, seeds: Sequence[int]) -> None:
@@ -191,7 +186,7 @@ class BatchDecisionTransformerPolicy(BatchActPolicy):
 
     def rewarded(self, rows: Rows, rewards: NDArray[np.float64]) -> None:
         """The rewards of the newest actions in these rows.  (k,), (k,)"""
-        self._past.rewarded(rows, rewards, self.policy.discount)
+        self._past.rewarded(rows, rewards)
 
     def actions(
         self, observations: Any, masks: Masks, rows: Rows, deterministic: bool = False

@@ -24,8 +24,9 @@ from trainers.offline.transformer import Architecture, DecisionTransformer
 class Past:
     """The last turns of some conversations, one to a row, padded on the right."""
 
-    def __init__(self, architecture: Architecture, rows: int) -> None:
+    def __init__(self, architecture: Architecture, discount: float, rows: int) -> None:
         self._architecture = known = architecture
+        self._discount = discount
         vector = () if known.discrete else (known.actions,)
         self.states = np.zeros((rows, known.context, known.observation), dtype=np.float32)
         self.actions = np.zeros(
@@ -33,23 +34,26 @@ class Past:
         )
         self.returns = np.zeros((rows, known.context), dtype=np.float32)
         self.turns = np.zeros(rows, dtype=np.int64)  # seen since the beginning
-        self.to_go = np.zeros(rows)
+        self.to_go, self.earned = np.zeros(rows), np.zeros(rows)  # earned since the newest turn
 
     def make_room(self, rows: int) -> None:
         """Have at least so many rows."""
-        more = Past(self._architecture, max(0, rows - len(self.turns)))
-        for name in ("states", "actions", "returns", "turns", "to_go"):
+        more = Past(self._architecture, self._discount, max(0, rows - len(self.turns)))
+        for name in ("states", "actions", "returns", "turns", "to_go", "earned"):
             setattr(self, name, np.concatenate([getattr(self, name), getattr(more, name)]))
 
     def begin(self, rows: Rows, target: float) -> None:
         """Forget what was, and ask for `target`."""
-        self.turns[rows], self.to_go[rows] = 0, target
+        self.turns[rows], self.to_go[rows], self.earned[rows] = 0, target, 0.0
 
     def see(self, rows: Rows, observations: Any) -> None:
         """A turn begins in each of these rows; where there is no room, the oldest one goes."""
         full = rows[self.turns[rows] >= self._architecture.context]
         for column in (self.states, self.actions, self.returns):
             column[full, :-1] = column[full, 1:]
+        asked = (self.to_go[rows] - self.earned[rows]) / self._discount
+        self.to_go[rows] = np.where(self.turns[rows] > 0, asked, self.to_go[rows])
+        self.earned[rows] = 0.0
         self.turns[rows] += 1
         place = self._lengths(rows) - 1
         self.states[rows, place], self.returns[rows, place] = observations, self.to_go[rows]
@@ -58,9 +62,9 @@ class Past:
         """The actions of these turns."""
         self.actions[rows, self._lengths(rows) - 1] = actions
 
-    def rewarded(self, rows: Rows, rewards: Any, discount: float) -> None:
-        """What is still asked for: (R − r) / γ."""
-        self.to_go[rows] = (self.to_go[rows] - rewards) / discount
+    def rewarded(self, rows: Rows, rewards: Any) -> None:
+        """What these turns earned; the next one asks for (R − r) / γ."""
+        self.earned[rows] += rewards
 
     def outputs(self, model: DecisionTransformer, rows: Rows) -> NDArray[np.float32]:
         """The model's logits or vectors for the newest turns.  # (k, actions)"""

@@ -53,11 +53,12 @@ class DecisionTransformerConfig(OfflineConfig):
     """What the policy asks for; None takes the best return in the data."""
     temperature: float = 0.0
     """Of the policy; 0 is greedy."""
-    actor_learning_rate: float = 1e-3
+    actor_learning_rate: float = 3e-3
+    """Of AdamW; wider networks take less."""
     warmup_steps: int = 100
     """Updates over which the learning rate rises to `actor_learning_rate`."""
     weight_decay: float = 1e-4
-    """Of AdamW (Loshchilov & Hutter, 2019, arXiv:1711.05101)."""
+    """As in Loshchilov & Hutter (2019, arXiv:1711.05101)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
