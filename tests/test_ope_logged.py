@@ -340,3 +340,20 @@ def test_the_behaviour_of_a_last_observation_is_a_legal_one():
     one = replace(episode([0, 1], [0], [1.0], [0.5]), masks=masks)
     logged = LoggedPolicyData((one,), np.full((2, 2), 0.5), np.array([0.5]))
     np.testing.assert_allclose(as_behavior(logged).evaluation, [[1.0, 0.0], [0.0, 1.0]])
+
+
+def test_a_policy_that_remembers_is_asked_for_whole_conversations():
+    class Remembers:
+        name = "remembers"
+
+        def action_probs(self, observation, mask):
+            raise AssertionError("turns mean nothing without what was before")
+
+        def episode_probs(self, episode):
+            return np.eye(episode.masks.shape[1])[np.arange(len(episode)) % 2]
+
+    found = data(Remembers()).evaluation  # (rows, acts)
+    assert found[0, 0] == 1.0 and found[1, 1] == 1.0
+    last = np.cumsum([len(one) + 1 for one in EPISODES]) - 1
+    legal = np.array([one.masks[-1] for one in EPISODES])
+    assert np.allclose(found[last], legal / legal.sum(axis=1, keepdims=True))

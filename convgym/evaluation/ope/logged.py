@@ -284,6 +284,11 @@ def policy_probabilities(policy: Any, episodes: Sequence[EpisodeArrays]) -> Floa
             raise DatasetError(
                 "the conversations hold no masks of legal acts, which this policy asks for"
             )
+        if hasattr(single, "episode_probs"):  # it remembers what it said and what it earned
+            legal = episode.masks[-1:].astype(np.float64)
+            # It says nothing of the last observation, which is nobody's turn.
+            rows += [*single.episode_probs(episode), *(legal / legal.sum())]
+            continue
         if hasattr(single, "reset"):
             single.reset(0)  # a script may count its turns
         parts = _rows(episode.observations)
