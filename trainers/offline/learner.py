@@ -131,7 +131,7 @@ class OfflineLearner:
             last = self.step == n_steps
             due = evaluate_every and self.step % evaluate_every == 0
             if last or due or self.step % report_every == 0:
-                row = self._row(evaluators if evaluators and (last or due) else {})
+                row = self.report(evaluators if evaluators and (last or due) else {})
                 # No generator: every callback hears every row.
                 stops = any([bool(callback(row)) for callback in callbacks])
                 if stops:
@@ -165,7 +165,8 @@ class OfflineLearner:
             self._sums[name] = self._sums[name] + value if name in self._sums else value
         return errors
 
-    def _row(self, evaluators: Mapping[str, Evaluator]) -> dict[str, float]:
+    def report(self, evaluators: Mapping[str, Evaluator]) -> dict[str, float]:
+        """A new row of `history`: mean metrics since the last one, and the policy's scores."""
         row = {"step": float(self.step)}
         row |= {name: float(total) / self._summed for name, total in self._sums.items()}
         self._sums, self._summed = {}, 0

@@ -35,9 +35,15 @@ def huber(values: Tensor, targets: Tensor) -> Tensor:
     return functional.smooth_l1_loss(values, targets.expand_as(values), reduction="none")
 
 
-def conservative_gap(values: Tensor, actions: Tensor, masks: Tensor | None) -> Tensor:
-    """log Σ_a exp Q(s, a) − Q(s, a_data) over legal acts (arXiv:2006.04779, eq. 4).  (…, B)"""
-    return legal_only(values, masks).logsumexp(-1) - taken(values, actions)
+def conservative_gap(
+    values: Tensor, actions: Tensor, masks: Tensor | None, floor: Tensor | None = None
+) -> Tensor:
+    """log Σ_a exp Q(s, a) − Q(s, a_data) over legal acts (arXiv:2006.04779, eq. 4).  (…, B)
+
+    `floor` (B,) calibrates: below it no value is pushed down (arXiv:2303.05479, eq. 5).
+    """
+    pushed = values if floor is None else torch.maximum(values, floor[:, None])
+    return legal_only(pushed, masks).logsumexp(-1) - taken(values, actions)
 
 
 def cross_entropy(logits: Tensor, actions: Tensor, masks: Tensor | None) -> Tensor:

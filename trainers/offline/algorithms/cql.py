@@ -24,12 +24,16 @@ class CQLConfig(OfflineConfig):
       + α E[ log Σ_a exp(Q(s, a) / T) · T − Q(s, a_data) ]        over legal acts only
 
     Differs from the paper: double Q-learning (van Hasselt et al., 2016, arXiv:1509.06461), masks.
+    `calibrated` is Cal-QL (Nakamoto et al., 2023, arXiv:2303.05479): in the log-sum-exp stands
+    max(Q(s, a), G), where G is what the data went on to earn from s.
     """
 
     cql_alpha: float = 0.5
     """α. At 0 this is double Q-learning; with much of it, acts rank as a clone ranks them."""
     temperature: float = 1.0
     """T of the log-sum-exp."""
+    calibrated: bool = False
+    """Whether values are pushed down to the return of the data only; for tuning online later."""
     lagrange_threshold: float | None = None
     """Where given, α is learnt such that the conservative gap is this."""
     alpha_learning_rate: float = 1e-3
@@ -79,8 +83,9 @@ class CQL:
         values = self.critic(batch["observations"]).float()  # (E, B, A)
         done = taken(values, batch["actions"])
         td = mean(huber(done, targets), weights)
+        floor = batch["returns_to_go"] / config.temperature if config.calibrated else None
         gap = config.temperature * conservative_gap(
-            values / config.temperature, batch["actions"], masks
+            values / config.temperature, batch["actions"], masks, floor
         )
         conservative = mean(gap, weights)
         alpha: float | Tensor = config.cql_alpha

@@ -1,0 +1,249 @@
+"""From offline to online: a fitted learner plays, and learns from old and new turns mixed.
+
+    offline data ─────────────────────────┐ 1 − ratio
+                                          ├─► batch ─► learner.update
+    policy + exploration ─► episode ─► Experience ┘ ratio
+      ▲                                               │
+      └───────────────────── new weights ◄────────────┘
+
+An episode is learnt from when it has ended, because only then are its returns known (Cal-QL floors
+values by them). After T turns come T × `updates_per_turn` updates. Chance of episode i is a keyed
+draw from (seed, i), so tuning that goes on with the episodes played so far plays what it would
+have played. Knows nothing of algorithms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import Tensor
+
+from convgym.data.transitions import EpisodeArrays, returns_to_go
+from convgym.engine.keys import child
+from convgym.errors import InvalidConfiguration
+from convgym.evaluation.rollout import Rollout, play
+from convgym.policies.policy import ActPolicy, Policy
+from trainers.callbacks import Callback
+from trainers.offline.batches import Transitions
+from trainers.offline.config import Batch, above, at_least, within
+from trainers.offline.exploration import EpsilonGreedy, Noisy
+from trainers.offline.learner import Evaluator, OfflineLearner
+from trainers.offline.sampling import Sampling, Uniform
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningConfig:
+    """How a fitted learner goes on in the environment.
+
+    Half of each batch from either side is RLPD's (Ball et al., 2023, arXiv:2302.02948); pair it
+    with `calibrated` conservative values (Cal-QL, Nakamoto et al., 2023, arXiv:2303.05479).
+    """
+
+    online_ratio: float = 0.5
+    """Share of a batch that comes from new turns; 0 only looks, 1 forgets the data."""
+    updates_per_turn: float = 1.0
+    warm_up: int = 300
+    """New turns before the first update, so that no batch holds the same few over and over."""
+    epsilon: float = 0.1
+    """Over acts: share of turns with a random legal act."""
+    noise: float = 0.1
+    """Over vectors: standard deviation, as a share of half the space's width."""
+    seed: int = 0
+    """Of episodes and exploration; batches are drawn from the learner's generator."""
+
+    def __post_init__(self) -> None:
+        within(self, 0, 1, "online_ratio", "epsilon")
+        above(self, 0, "updates_per_turn")
+        at_least(self, 0, "warm_up", "noise", "seed")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+
+class Experience:
+    """Turns of finished episodes, in columns that double when they are full."""
+
+    def __init__(self, learner: OfflineLearner) -> None:
+        self._learner = learner
+        self._columns: Batch = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, episode: EpisodeArrays) -> None:
+        """Take up a finished episode."""
+        turns = self._learner.read([episode])
+        new = turns[torch.arange(len(turns))]
+        end = self._count + len(turns)
+        for name, rows in new.items():
+            column = self._columns.get(name)
+            if column is None or end > len(column):
+                grown = rows.new_zeros((max(1024, 2 * end), *rows.shape[1:]))
+                if column is not None:
+                    grown[: self._count] = column[: self._count]
+                self._columns[name] = column = grown
+            column[self._count : end] = rows
+        self._count = end
+
+    def __getitem__(self, indices: Tensor) -> Batch:
+        return {name: column[indices] for name, column in self._columns.items()}
+
+
+class MixedBatches:
+    """Batches of which `ratio` come from new turns, the rest from the data."""
+
+    def __init__(
+        self, offline: Transitions, sampling: Sampling, online: Experience, ratio: float
+    ) -> None:
+        self.offline, self.sampling, self.online, self.ratio = offline, sampling, online, ratio
+
+    def draw(self, size: int, generator: torch.Generator) -> tuple[Batch, Tensor]:
+        """A batch, the offline rows first, and the indices of those."""
+        new = round(size * self.ratio)
+        indices, weights = self.sampling.draw(size - new, generator)
+        batch = self.offline[indices]
+        if weights is not None:
+            batch["weights"] = torch.cat([weights, weights.new_ones(new)])
+        if new:
+            rows = torch.randint(
+                len(self.online), (new,), generator=generator, device=generator.device
+            )
+            fresh = self.online[rows]
+            # Masks, say, may be on one side only; the algorithm then does without.
+            shared = [name for name in batch if name in fresh or name == "weights"]
+            batch = {
+                name: batch[name] if name == "weights" else torch.cat([batch[name], fresh[name]])
+                for name in shared
+            }
+        return batch, indices
+
+
+class OnlineTuner:
+    """Lets a fitted learner go on; `episodes` are those played, `history` has the reports."""
+
+    def __init__(
+        self,
+        learner: OfflineLearner,
+        data: Sequence[EpisodeArrays] | Transitions,
+        env: gym.Env[Any, Any],
+        config: TuningConfig | None = None,
+        *,
+        sampling: Sampling | None = None,
+        episodes: Sequence[EpisodeArrays] = (),
+    ) -> None:
+        """`env` shows flat observations and `action_mask` (`trainers.offline.environments`).
+
+        `episodes` are those that an earlier tuner has played. Raises InvalidConfiguration where
+        nothing was fitted yet.
+        """
+        self.learner, self.env = learner, env
+        self.config = config or TuningConfig()
+        _ = learner.algorithm  # raises where there is none
+        offline = learner.read(data)
+        self.online = Experience(learner)
+        self.batches = MixedBatches(
+            offline, sampling or Uniform(len(offline)), self.online, self.config.online_ratio
+        )
+        self.episodes: list[EpisodeArrays] = []
+        self.history: list[dict[str, float]] = []
+        self._due = 0.0
+        for episode in episodes:
+            self._keep(episode)
+
+    def tune(
+        self,
+        n_turns: int,
+        evaluators: Mapping[str, Evaluator] | None = None,
+        *,
+        evaluate_every: int = 0,
+        callbacks: Sequence[Callback] = (),
+    ) -> Policy:
+        """Play whole episodes until `n_turns` turns were played in all; gives the policy.
+
+        Evaluators score the policy without exploration before the first new turn, every
+        `evaluate_every` turns (at the next end of an episode) and at the end.
+        """
+        if n_turns < 1:
+            raise InvalidConfiguration(f"n_turns={n_turns}; it must be 1 or more")
+        evaluators = evaluators or {}
+        if evaluators:
+            self._report(evaluators, callbacks)
+        stops = False
+        while len(self.online) < n_turns and not stops:
+            before = len(self.online)
+            self._keep(self._played())
+            if len(self.online) >= self.config.warm_up:
+                self._due += len(self.episodes[-1]) * self.config.updates_per_turn
+                self._learn()
+            crossed = evaluate_every and before // evaluate_every != (
+                len(self.online) // evaluate_every
+            )
+            if crossed or len(self.online) >= n_turns:
+                stops = self._report(evaluators, callbacks)
+        return self.learner.algorithm.policy()
+
+    # -- one episode -------------------------------------------------------------------------------
+
+    def _played(self) -> EpisodeArrays:
+        key = child(self.config.seed, len(self.episodes))
+        rollout = play(self.env, self._explorer(), seed=key)
+        return arrays_of(rollout, self.learner.config.discount)
+
+    def _explorer(self) -> Policy:
+        policy = self.learner.algorithm.policy()
+        if isinstance(policy, ActPolicy):
+            return EpsilonGreedy(policy, self.config.epsilon)
+        space = self.env.action_space
+        assert isinstance(space, gym.spaces.Box), "the learner's actions are this environment's"
+        return Noisy(policy, space, self.config.noise)
+
+    def _keep(self, episode: EpisodeArrays) -> None:
+        self.episodes.append(episode)
+        self.online.add(episode)
+
+    def _learn(self) -> None:
+        updates = math.floor(self._due)
+        self._due -= updates
+        for _ in range(updates):
+            batch, indices = self.batches.draw(
+                self.learner.config.batch_size, self.learner.generator
+            )
+            errors = self.learner.update(batch)
+            if errors is not None:
+                self.batches.sampling.heard(indices, errors[: len(indices)])
+
+    def _report(
+        self, evaluators: Mapping[str, Evaluator], callbacks: Sequence[Callback]
+    ) -> bool:
+        """Add a row; whether a callback says to stop."""
+        row = {**self.learner.report(evaluators), "turns": float(len(self.online))}
+        recent = self.episodes[-20:]
+        if recent:
+            row["played_return"] = float(np.mean([e.rewards.sum() for e in recent]))
+        self.history.append(row)
+        return any([bool(callback(row)) for callback in callbacks])
+
+
+def arrays_of(rollout: Rollout, discount: float) -> EpisodeArrays:
+    """A played episode as learners read it; its propensities where the policy told them."""
+    masks = [info["action_mask"] for info in rollout.infos]
+    rewards = np.array(rollout.rewards, dtype=np.float64)
+    acts = masks[0] is not None
+    return EpisodeArrays(
+        observations=np.array(rollout.observations, dtype=np.float32),
+        actions=np.array(rollout.actions, dtype=np.int64 if acts else np.float32),
+        rewards=rewards,
+        terminated=rollout.terminated,
+        truncated=not rollout.terminated,
+        returns=returns_to_go(rewards, discount),
+        masks=np.array(masks, dtype=np.int8) if acts else None,
+        propensities=np.array(rollout.propensities) if acts else None,
+    )
