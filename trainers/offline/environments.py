@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 import convgym
 from convgym.data.transitions import EpisodeArrays
 from convgym.errors import InvalidConfiguration
+from trainers.offline.config import Shapes
 
 _ACTING = {"observation": "features", "action": "act"}
 
@@ -86,6 +87,19 @@ class Flat(gym.ObservationWrapper[Any, Any, Any]):
         if isinstance(space, spaces.Dict):
             space, observation = space["features"], observation["features"]
         return flat_rows(space, np.asarray(observation)[None])[0]
+
+
+def shapes_of_env(env: gym.Env[Any, Any]) -> Shapes:
+    """What networks must fit to act in a `Flat` environment."""
+    seen, actions = env.observation_space, env.action_space
+    assert isinstance(seen, spaces.Box), "it is flat"
+    if isinstance(actions, spaces.Box):
+        return Shapes(
+            seen.shape[0], actions.shape[0], False,
+            actions.low.astype(np.float32), actions.high.astype(np.float32),
+        )  # fmt: skip
+    assert isinstance(actions, spaces.Discrete), "it is one of `make_env`"
+    return Shapes(seen.shape[0], int(actions.n), True)
 
 
 def flat_size(space: spaces.Space[Any]) -> int:

@@ -154,7 +154,6 @@ class OnlineTuner:
         )
         self.episodes: list[EpisodeArrays] = []
         self.history: list[dict[str, float]] = []
-        self._due = 0.0
         for episode in episodes:
             self._keep(episode)
 
@@ -181,8 +180,7 @@ class OnlineTuner:
             before = len(self.online)
             self._keep(self._played())
             if len(self.online) >= self.config.warm_up:
-                self._due += len(self.episodes[-1]) * self.config.updates_per_turn
-                self._learn()
+                self._learn(self._due(len(self.online)) - self._due(before))
             crossed = evaluate_every and before // evaluate_every != (
                 len(self.online) // evaluate_every
             )
@@ -209,9 +207,11 @@ class OnlineTuner:
         self.episodes.append(episode)
         self.online.add(episode)
 
-    def _learn(self) -> None:
-        updates = math.floor(self._due)
-        self._due -= updates
+    def _due(self, turns: int) -> int:
+        """Updates by the time that so many turns were played."""
+        return math.floor(turns * self.config.updates_per_turn)
+
+    def _learn(self, updates: int) -> None:
         for _ in range(updates):
             batch, indices = self.batches.draw(
                 self.learner.config.batch_size, self.learner.generator
