@@ -50,6 +50,8 @@ class TuningConfig:
     updates_per_turn: float = 1.0
     warm_up: int = 300
     """New turns before the first update, so that no batch holds the same few over and over."""
+    learning_rate: float | None = None
+    """Of all networks from here on; None keeps the learner's. Smaller steps, fewer dips."""
     epsilon: float = 0.1
     """Over acts: share of turns with a random legal act."""
     noise: float = 0.1
@@ -60,6 +62,8 @@ class TuningConfig:
     def __post_init__(self) -> None:
         within(self, 0, 1, "online_ratio", "epsilon")
         above(self, 0, "updates_per_turn")
+        if self.learning_rate is not None:
+            above(self, 0, "learning_rate")
         at_least(self, 0, "warm_up", "noise", "seed")
 
     def to_dict(self) -> dict[str, Any]:
@@ -146,7 +150,10 @@ class OnlineTuner:
         """
         self.learner, self.env = learner, env
         self.config = config or TuningConfig()
-        _ = learner.algorithm  # raises where there is none
+        if self.config.learning_rate is not None:
+            for optimizer in learner.algorithm.optimizers.values():
+                for group in optimizer.param_groups:
+                    group["lr"] = self.config.learning_rate
         offline = learner.read(data)
         self.online = Experience(learner)
         self.batches = MixedBatches(
