@@ -150,8 +150,9 @@ class OnlineTuner:
         """
         self.learner, self.env = learner, env
         self.config = config or TuningConfig()
+        algorithm = learner.algorithm
         if self.config.learning_rate is not None:
-            for optimizer in learner.algorithm.optimizers.values():
+            for optimizer in algorithm.optimizers.values():
                 for group in optimizer.param_groups:
                     group["lr"] = self.config.learning_rate
         offline = learner.read(data)

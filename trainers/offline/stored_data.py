@@ -9,6 +9,7 @@ Knows nothing of learners.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -64,7 +65,7 @@ def chosen(
         left = [episode for episode in left if episode.rewards.sum() >= least_return]
     if best < 1.0 and left:
         returns = np.array([episode.rewards.sum() for episode in left])
-        edge = np.quantile(returns, 1.0 - best, method="lower")
+        edge = np.sort(returns)[-math.ceil(best * len(returns))]
         left = [e for e, return_ in zip(left, returns, strict=True) if return_ >= edge]
     if not left:
         raise DatasetError(f"of {len(episodes)} episodes none passes the filters; ask for less")
