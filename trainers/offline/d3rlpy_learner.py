@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-
 from convgym.errors import InvalidConfiguration
 from convgym.policies.policy import Policy
 from trainers.callbacks import Callback
