@@ -91,6 +91,12 @@ class BehaviorMixture:
             observation, state, episode_start, deterministic, action_masks=action_masks
         )
 
+    def rewarded(self, reward: float) -> None:
+        """The reward of the newest action, if the policy that plays listens to it."""
+        rewarded = getattr(self.policies[self.index], "rewarded", None)
+        if rewarded is not None:
+            rewarded(reward)
+
 
 class BatchMixture:
     """`BehaviorMixture` of batched policies, each of which is asked for its own rows alone."""
@@ -131,3 +137,10 @@ class BatchMixture:
             for place, action in zip(own.tolist(), made, strict=True):
                 chosen[place] = action
         return chosen if isinstance(chosen[0], str) else np.array(chosen, dtype=np.int64)
+
+    def rewarded(self, rows: Rows, rewards: NDArray[np.float64]) -> None:
+        """The rewards of the newest actions, for the policies that listen to them."""
+        for number, policy in enumerate(self.policies):
+            own = self._played_by[rows] == number
+            if own.any() and hasattr(policy, "rewarded"):
+                policy.rewarded(rows[own], rewards[own])

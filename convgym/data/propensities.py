@@ -39,6 +39,8 @@ def distributions(policy: Any, episode: EpisodeArrays) -> NDArray[np.float64]:
             "the dataset holds no acts with their masks, so a policy's choice among the legal ones "
             'cannot be repeated; take one recorded with action="act"'
         )
+    if hasattr(policy, "episode_probs"):  # it remembers what it said and what it earned
+        return np.asarray(policy.episode_probs(episode))
     seen, masks = episode.observations[:-1], episode.masks[:-1]
     if isinstance(policy, BatchActPolicy):
         return policy.action_probs(seen, masks)

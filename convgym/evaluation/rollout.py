@@ -51,6 +51,7 @@ def play(
     policy.reset(seed if policy_seed is None else policy_seed)
     rollout = Rollout(seed)
     state, start = None, True
+    rewarded = getattr(policy, "rewarded", None)
     if keep:
         rollout.observations.append(observation)
         rollout.infos.append(info)
@@ -62,6 +63,8 @@ def play(
         rollout.return_ += float(reward)
         rollout.length += 1
         start = False
+        if rewarded is not None:
+            rewarded(float(reward))
         if keep:
             rollout.observations.append(observation)
             rollout.infos.append(info)

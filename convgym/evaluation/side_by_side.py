@@ -87,6 +87,7 @@ def play_side_by_side(
     observations: Any = None
     masks: Any = None
     resets_itself = autoreset_mode(envs) != DISABLED
+    rewarded = getattr(policy, "rewarded", None)
     while following < len(plans) or (playing >= 0).any():
         taken = free[: max(0, len(plans) - following)]
         playing[taken] = range(following, following + len(taken))
@@ -112,6 +113,8 @@ def play_side_by_side(
         stepped = _for_all(envs, actions, rows, masks)
         shown_now, rewards, terminated, truncated, infos = envs.step(stepped)
         observations, masks = as_arrays(shown_now), np.array(infos["action_mask"])
+        if rewarded is not None:
+            rewarded(rows, rewards[rows])
         returns += rewards
         lengths += 1
         if recorder is not None:

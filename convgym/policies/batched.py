@@ -3,6 +3,7 @@
     begin(rows, seeds)                       episodes begin in these rows
     actions(observations, masks, rows)       an action for each of these rows, and only for these
          (k, …)       (k, actions)  (k,)
+    rewarded(rows, rewards)                  what they earned; only who needs to know has it
 
 What is remembered of a conversation belongs to its row. Whoever plays a row with the same seed
 gets what the single policy (`convgym.policies.policy`) gives: `RowPolicies` asks single ones, and
@@ -147,3 +148,9 @@ class RowPolicies:
         if chosen and isinstance(chosen[0], str):
             return chosen
         return np.array(chosen, dtype=np.float32 if np.ndim(chosen) > 1 else np.int64)
+
+    def rewarded(self, rows: Rows, rewards: NDArray[np.float64]) -> None:
+        """The rewards of the newest actions, for the policies that listen to them."""
+        for row, reward in zip(rows.tolist(), rewards.tolist(), strict=True):
+            if hasattr(self._policies[row], "rewarded"):
+                self._policies[row].rewarded(reward)

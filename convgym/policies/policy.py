@@ -3,6 +3,10 @@
     policy.reset(seed)                       an episode begins; all chance comes from `seed`
     policy.predict(observation, …)           (action, state), the signature of Stable-Baselines3
     policy.action_probs(observation, mask)   where the policy knows them; else NotImplementedError
+    policy.rewarded(reward)                  what the newest action earned; only policies that
+                                             need to know have it, and loops ask whether they do
+    policy.episode_probs(episode)            π(· | all before) of each recorded turn; only those
+                                             have it whose choice hangs on what they did before
 """
 
 from __future__ import annotations

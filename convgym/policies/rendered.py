@@ -59,3 +59,9 @@ class RenderedPolicy:
         self._step += 1
         view = json.loads(observation["view"])
         return self._domain.agent_reply(self.act, view, self._bank, drawn), state
+
+    def rewarded(self, reward: float) -> None:
+        """The reward of the newest reply, if the policy listens to it."""
+        rewarded = getattr(self.policy, "rewarded", None)
+        if rewarded is not None:
+            rewarded(reward)

@@ -20,7 +20,7 @@ data set takes the memory of its arrays. Knows nothing of learners.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -39,6 +39,14 @@ if TYPE_CHECKING:
 
 Indices = Any
 """An int, or a tensor, array or list of ints of any shape."""
+
+
+class Items(Protocol):
+    """What batches are drawn from."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Indices) -> dict[str, Tensor]: ...
 
 
 class Transitions(Dataset[dict[str, Tensor]]):

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from convgym.errors import InvalidConfiguration
 from convgym.policies.policy import Policy
-from trainers.offline.batches import Transitions
+from trainers.offline.batches import Items, Transitions
 
 if TYPE_CHECKING:
     from trainers.offline.learner import OfflineLearner
@@ -97,6 +97,10 @@ class OfflineConfig:
     def build(self, shapes: Shapes, data: Transitions) -> Algorithm:
         """The algorithm, its networks drawn from torch's generator."""
         raise NotImplementedError
+
+    def items(self, turns: Transitions) -> Items:
+        """What batches are drawn from: single turns, or stretches of conversations."""
+        return turns
 
     def create(self, device: str = "cpu") -> OfflineLearner:
         """The learner."""

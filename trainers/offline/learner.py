@@ -1,8 +1,9 @@
 """The one loop that fits every offline algorithm.
 
-    data ─► Transitions ─► batch ─► algorithm.update ─► … ─► algorithm.policy()
-                            ▲            │ metrics, TD errors
-                            └─ sampling ◄┘      every `report_every` steps: a row for the callbacks
+    data ─► Transitions ─► config.items ─► batch ─► algorithm.update ─► … ─► algorithm.policy()
+                                             ▲            │ metrics, TD errors
+                                             └─ sampling ◄┘
+    every `report_every` steps: a row for the callbacks
 
 Chance is the config's seed: weights, batches and noise, so the same seed gives the same weights on
 a CPU with one torch thread. A checkpoint holds weights, optimisers and generators; who is stopped
@@ -31,7 +32,7 @@ except ImportError as error:
 
 from trainers.archive import read_archive, write_archive
 from trainers.callbacks import Callback
-from trainers.offline.batches import Transitions
+from trainers.offline.batches import Items, Transitions
 from trainers.offline.config import Algorithm, Batch, OfflineConfig, Shapes
 from trainers.offline.sampling import Sampling, Uniform
 
@@ -70,7 +71,7 @@ class OfflineLearner:
     ) -> Transitions:
         """Make the algorithm for these data, untrained; returns them as it reads them."""
         if shapes is None:
-            data, shapes = shapes_of(data)
+            data, shapes = shapes_of(data, self.config.discount)
         if shapes.discrete != self.config.discrete:
             name = type(self.config).__name__
             raise InvalidConfiguration(
@@ -112,6 +113,7 @@ class OfflineLearner:
         shapes: of observations and actions; read off the data where they are a Minari dataset,
             and needed beside plain episodes of acts, which may not show all there are.
         evaluators: scores of the policy by name, every `evaluate_every` steps and at the end.
+        sampling: of `config.items(turns)`, single turns mostly; uniform if it is not given.
         checkpoint: a file that is gone on from where it exists, and written as training goes.
 
         Raises InvalidConfiguration for acts where the algorithm takes vectors or the other way
@@ -123,11 +125,12 @@ class OfflineLearner:
                 f"{checkpoint_every}; at least 1"
             )
         turns = self.build(data, shapes) if self._algorithm is None else self.read(data)
-        sampling = sampling or Uniform(len(turns))
+        items = self.config.items(turns)
+        sampling = sampling or Uniform(len(items))
         if checkpoint is not None and Path(checkpoint).exists():
             self.load_checkpoint(checkpoint, sampling)
         while self.step < n_steps:
-            self._update(turns, sampling)
+            self._update(items, sampling)
             last = self.step == n_steps
             due = evaluate_every and self.step % evaluate_every == 0
             if last or due or self.step % report_every == 0:
@@ -141,9 +144,9 @@ class OfflineLearner:
                 self.save_checkpoint(checkpoint, sampling)
         return self.algorithm.policy()
 
-    def _update(self, turns: Transitions, sampling: Sampling) -> None:
+    def _update(self, items: Items, sampling: Sampling) -> None:
         indices, weights = sampling.draw(self.config.batch_size, self.generator)
-        batch = turns[indices]
+        batch = items[indices]
         if weights is not None:
             batch["weights"] = weights
         errors = self.update(batch)
@@ -228,14 +231,14 @@ def _under(tensors: Mapping[str, Tensor], start: str) -> dict[str, Tensor]:
     return {k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)}
 
 
-def shapes_of(data: Data) -> tuple[Any, Shapes]:
-    """The data, read once, and what networks must fit."""
+def shapes_of(data: Data, discount: float = 1.0) -> tuple[Any, Shapes]:
+    """The data, read once with this discount of their returns, and what networks must fit."""
     if isinstance(data, Transitions):
         raise InvalidConfiguration("transitions do not say how many acts there are; give shapes=")
     space: Any = None
     if not isinstance(data, Sequence):
         space = data.action_space
-        data = read_episodes(data)
+        data = read_episodes(data, discount)
     if not data:
         raise InvalidConfiguration("there are no episodes to learn from")
     first = data[0]

@@ -18,9 +18,12 @@ from trainers.offline.config import OfflineConfig, checked
 ACTS: dict[str, str] = {
     "bc": "bc.BCConfig",
     "cql": "cql.CQLConfig",
+    "decision_transformer": "decision_transformer.DecisionTransformerConfig",
 }
 """Algorithms that choose among acts."""
-VECTORS: dict[str, str] = {}
+VECTORS: dict[str, str] = {
+    "decision_transformer": "decision_transformer.ContinuousDecisionTransformerConfig",
+}
 """Algorithms whose actions are vectors."""
 
 
