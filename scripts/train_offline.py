@@ -64,7 +64,8 @@ def config_for(options: argparse.Namespace, shapes: Shapes) -> Any:
     if options.d3rlpy:
         from trainers.offline.d3rlpy_learner import D3RLPyConfig
 
-        own = {name: named.pop(name) for name in list(named) if name in D3RLPyConfig.__annotations__}
+        fields = D3RLPyConfig.__annotations__
+        own = {name: named.pop(name) for name in list(named) if name in fields}
         return D3RLPyConfig(algorithm=options.algorithm, options=named, **own)
     return checked(config_of(options.algorithm, discrete=shapes.discrete), named)
 

@@ -20,14 +20,14 @@ try:
 except ImportError:
     pytest.skip("d3rlpy is not installed", allow_module_level=True)
 
-from trainers.offline.algorithms.bc import BCConfig
-from trainers.offline.algorithms.cql import CQLConfig
-from trainers.offline.config import Shapes
-from trainers.offline.d3rlpy_buffers import to_replay_buffer
-from trainers.offline.d3rlpy_learner import ACTS, VECTORS, D3RLPyConfig
-from trainers.offline.d3rlpy_policy import D3RLPyPolicy
-from trainers.offline.saved_policies import load_policy
-from trainers.toy_dialogue import (
+from trainers.offline.algorithms.bc import BCConfig  # noqa: E402
+from trainers.offline.algorithms.cql import CQLConfig  # noqa: E402
+from trainers.offline.config import Shapes  # noqa: E402
+from trainers.offline.d3rlpy_buffers import to_replay_buffer  # noqa: E402
+from trainers.offline.d3rlpy_learner import ACTS, VECTORS, D3RLPyConfig  # noqa: E402
+from trainers.offline.d3rlpy_policy import D3RLPyPolicy  # noqa: E402
+from trainers.offline.saved_policies import load_policy  # noqa: E402
+from trainers.toy_dialogue import (  # noqa: E402
     MAJORITY_BAD,
     START,
     ToyDialogue,
@@ -260,9 +260,7 @@ def test_ours_and_d3rlpys_reach_the_same_value(algorithm):
     values: dict[str, list[float]] = {"ours": [], "theirs": []}
     for seed in range(3):
         env = ToyDialogue(64)
-        data = record(
-            majority_bad(), 1000, shares=MAJORITY_BAD, env=env, discount=0.95, seed=seed
-        )
+        data = record(majority_bad(), 1000, shares=MAJORITY_BAD, env=env, discount=0.95, seed=seed)
         if algorithm == "bc":
             ours = BCConfig(seed=seed, learning_rate=1e-3, **shared)
             theirs = D3RLPyConfig(algorithm="bc", seed=seed, learning_rate=1e-3, **shared)

@@ -45,7 +45,8 @@ def test_what_falls_is_terminated_and_what_stands_is_truncated():
 
 
 def test_a_recorded_episode_is_the_environments_own():
-    dataset = ExpertDataCollector("CartPole-v1").collect_from_policy(coin, 4, "pole/coin-v0", seed=5)
+    collector = ExpertDataCollector("CartPole-v1")
+    dataset = collector.collect_from_policy(coin, 4, "pole/coin-v0", seed=5)
     notes = dataset.storage.get_episode_metadata(dataset.episode_indices)
     for about, episode in zip(notes, read_episodes(dataset), strict=True):
         env = gym.make("CartPole-v1")
@@ -223,7 +224,7 @@ def test_a_models_propensities_are_those_of_its_distribution():
 
 
 def test_a_q_model_strays_as_often_as_it_says_and_over_legal_acts_only():
-    dqn = [model for name, model, _ in models() if name == "DQN"][0]
+    dqn = next(model for name, model, _ in models() if name == "DQN")
     dqn.exploration_rate = 0.3
     policy = as_policy(dqn, dqn.action_space)
     row = np.array([0.1, 0.0, -0.1, 0.2], dtype=np.float32)

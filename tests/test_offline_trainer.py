@@ -15,13 +15,13 @@ from convgym.errors import DatasetError, InvalidConfiguration
 pytest.importorskip("minari")
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from trainers.offline.environments import Flat, make_env
-from trainers.offline.episode_files import load_episodes, save_episodes
-from trainers.offline.expert_data import ExpertDataCollector
-from trainers.offline.offline_trainer import OfflineRLTrainer
-from trainers.offline.registry import VECTORS
-from trainers.offline.stored_data import chosen
-from trainers.offline.value_function import ValueFunction
+from trainers.offline.environments import Flat, make_env  # noqa: E402
+from trainers.offline.episode_files import load_episodes, save_episodes  # noqa: E402
+from trainers.offline.expert_data import ExpertDataCollector  # noqa: E402
+from trainers.offline.offline_trainer import OfflineRLTrainer  # noqa: E402
+from trainers.offline.registry import VECTORS  # noqa: E402
+from trainers.offline.stored_data import chosen, sampling_of  # noqa: E402
+from trainers.offline.value_function import ValueFunction  # noqa: E402
 
 SMALL = {"hidden": (32,), "batch_size": 32}
 
@@ -74,12 +74,12 @@ def test_a_saved_trainer_goes_on_as_if_it_had_never_stopped(tmp_path):
     data = poles(20)
     options = {**SMALL, "calibrated": True, "seed": 3}
     straight = OfflineRLTrainer("CartPole-v1", "cql", **options)
-    straight.prepare_dataset(data, best=0.8)
+    straight.prepare_dataset(data, best=0.8, prioritise="conversation")
     straight.train_offline(60)
     straight.finetune_online(400, 0.25, warm_up=100, updates_per_turn=0.3)
 
     stopped = OfflineRLTrainer("CartPole-v1", "cql", **options)
-    stopped.prepare_dataset(data, best=0.8)
+    stopped.prepare_dataset(data, best=0.8, prioritise="conversation")
     stopped.train_offline(40)
     for step in (60, 200, 400):
         stopped.save(tmp_path / "saved")
@@ -87,7 +87,7 @@ def test_a_saved_trainer_goes_on_as_if_it_had_never_stopped(tmp_path):
         stopped = OfflineRLTrainer.load(tmp_path / "saved")
         assert np.array_equal(stopped.policy.scores(np.ones(4, np.float32)), before)
         assert stopped.evaluate(2) == score
-        stopped.prepare_dataset(data, best=0.8)
+        stopped.prepare_dataset(data, best=0.8, prioritise="conversation")
         if step == 60:
             stopped.train_offline(60)
         else:
@@ -217,9 +217,7 @@ def test_vectors_are_learnt_offline_and_online(tmp_path, monkeypatch):
     for number in range(60):
         rows, moves, paid = [env.reset(seed=number)[0]], [], []
         for _ in range(10):
-            moves.append(
-                (-0.5 * rows[-1] + rng.normal(0, 0.5, 1)).clip(-2, 2).astype(np.float32)
-            )
+            moves.append((-0.5 * rows[-1] + rng.normal(0, 0.5, 1)).clip(-2, 2).astype(np.float32))
             row, reward, *_ = env.step(moves[-1])
             rows.append(row)
             paid.append(reward)
@@ -273,6 +271,31 @@ def test_filters_leave_the_best_of_what_is_wanted():
         returns(least_return=9.0)
     with pytest.raises(InvalidConfiguration, match=r"best=0\.0"):
         returns(best=0.0)
+
+
+def test_batches_are_balanced_or_prioritised():
+    episodes, generator = made([0.0] * 30 + [5.0] * 2), torch.Generator()
+
+    def share_of_the_last_two(sampling) -> float:
+        drawn = torch.cat([sampling.draw(32, generator)[0] for _ in range(20)])
+        return float((drawn >= 30).float().mean())
+
+    by_return = sampling_of(episodes, lambda episode: episode.rewards[0], None)
+    assert share_of_the_last_two(by_return) == pytest.approx(0.5)
+    halves = sampling_of(episodes, "policy", None)
+    assert share_of_the_last_two(halves) == pytest.approx(2 / 32, abs=0.04)
+    wrong = sampling_of(episodes, None, "turn")
+    wrong.heard(torch.arange(32), torch.where(torch.arange(32) >= 30, 100.0, 0.0))
+    assert share_of_the_last_two(wrong) > 0.9
+    assert sampling_of(episodes, None, None) is None
+    for balance, prioritise, what in (
+        ("success", None, "do not tell the success"),
+        ("length", None, "balance='length'"),
+        (None, "word", "prioritise='word'"),
+        ("return", "turn", "one of balance and prioritise"),
+    ):
+        with pytest.raises(InvalidConfiguration, match=what):
+            sampling_of(episodes, balance, prioritise)
 
 
 def test_data_of_another_environment_are_refused():

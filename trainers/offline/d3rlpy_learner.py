@@ -142,9 +142,7 @@ class D3RLPyLearner:
             data, shapes = shapes_of(data)
         if not isinstance(data, Sequence):
             raise InvalidConfiguration("d3rlpy reads a Minari dataset or episodes, no transitions")
-        masked = shapes.discrete and any(
-            e.masks is not None and not e.masks.all() for e in data
-        )
+        masked = shapes.discrete and any(e.masks is not None and not e.masks.all() for e in data)
         theirs = self._config(shapes, masked)
         buffer = to_replay_buffer(
             data,
@@ -178,7 +176,7 @@ class D3RLPyLearner:
         if masked and config.algorithm == "sac" and config.options.get("temp_learning_rate") != 0:
             raise InvalidConfiguration(
                 "d3rlpy's SAC seeks the entropy of 98 % of all acts, which no policy over the "
-                'legal ones may have, so its temperature grows for ever; give options='
+                "legal ones may have, so its temperature grows for ever; give options="
                 '{"temp_learning_rate": 0}, or another algorithm'
             )
         made = getattr(d3rlpy.algos, f"{known[config.algorithm]}Config")

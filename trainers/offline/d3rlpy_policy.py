@@ -101,6 +101,4 @@ class D3RLPyPolicy:
 def _networks(algo: Any) -> dict[str, torch.nn.Module]:
     """All but the optimisers of a built algorithm, by name."""
     modules = algo.impl.modules
-    return {
-        name: part for name, part in vars(modules).items() if isinstance(part, torch.nn.Module)
-    }
+    return {name: part for name, part in vars(modules).items() if isinstance(part, torch.nn.Module)}

@@ -29,7 +29,7 @@ from trainers.offline.config import Shapes
 _ACTING = {"observation": "features", "action": "act"}
 
 
-def make_env(env_id: str, keywords: Mapping[str, Any] | None = None) -> gym.Env[Any, Any]:
+def make_env(env_id: str, keywords: Mapping[str, Any] | None = None) -> Masked:
     """The environment as it is recorded; its infos have `action_mask` (None beside vectors).
 
     Raises InvalidConfiguration where Gymnasium cannot make it, and for actions that are neither

@@ -71,7 +71,7 @@ class ExpertDataCollector:
         if n_episodes < 1:
             raise InvalidConfiguration(f"n_episodes={n_episodes}; it must be 1 or more")
         player = as_policy(policy, self.env.action_space, deterministic)
-        recorded = self.env.env  # without the wrapper of masks, so that its spec is the user's own
+        recorded = self.env.env  # without the wrapper of masks: its spec is the user's own
         spec = deepcopy(recorded.spec)
         if self._has_tasks:
             spec.kwargs["split"] = "test"
@@ -94,7 +94,8 @@ class ExpertDataCollector:
     def _plans(self, episodes: int, seed: int, split: str) -> list[Plan]:
         if self._has_tasks:
             check_split(split)
-            return collection_plans(episodes, seed, split, self.env.unwrapped.draws_tasks)
+            drawn = bool(self.env.unwrapped.draws_tasks)  # type: ignore[attr-defined]
+            return collection_plans(episodes, seed, split, drawn)
         return [(child(seed, index), {}) for index in range(episodes)]
 
     def _episodes(
@@ -109,9 +110,7 @@ class ExpertDataCollector:
                 "act": [-1, *rollout.acts],
             }
             infos = {
-                name: info_column(
-                    name, played.get(name) or [info[name] for info in rollout.infos]
-                )
+                name: info_column(name, played.get(name) or [info[name] for info in rollout.infos])
                 for name in self._fields(rollout.infos[0])
             }
             yield episode_buffer(

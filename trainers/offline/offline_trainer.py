@@ -33,9 +33,10 @@ from trainers.offline.episode_files import load_episodes, save_episodes
 from trainers.offline.learner import Evaluator
 from trainers.offline.online_tuning import OnlineTuner, TuningConfig
 from trainers.offline.registry import config_of
+from trainers.offline.sampling import Sampling
 from trainers.offline.saved_policies import load_policy
 from trainers.offline.scores import Score, score
-from trainers.offline.stored_data import Source, chosen, read_source
+from trainers.offline.stored_data import Source, chosen, read_source, sampling_of
 from trainers.offline.value_function import ValueFunction, value_function_of
 
 _FORMAT = "convgym offline trainer 1"
@@ -70,6 +71,7 @@ class OfflineRLTrainer:
         self.online: list[EpisodeArrays] = []
         """Played by `finetune_online`."""
         self._turns: Transitions | None = None
+        self._sampling: Sampling | None = None
         self._policy: Policy | None = None
         self._checkpoint: Path | None = None
 
@@ -82,27 +84,37 @@ class OfflineRLTrainer:
         best: float = 1.0,
         least_return: float | None = None,
         keep: Callable[[EpisodeArrays], bool] | None = None,
+        balance: str | Callable[[EpisodeArrays], Any] | None = None,
+        prioritise: str | None = None,
     ) -> list[EpisodeArrays]:
         """Read the data to learn from: a Minari dataset, its id or folder, or episodes.
 
         best: share of the episodes, by return, that is kept.
         least_return: episodes that earned less are left out.
         keep: so are those for which it is false.
+        balance: every batch has as much of each kind of conversation: "success", "policy" (who
+            played), "return" (four bands), or a function that names the kind.
+        prioritise: "turn" or "conversation": what the learner was most wrong about comes more
+            often, with importance weights.
 
         Gives the episodes. Raises DatasetError where nothing is left, or where the data do not fit
-        the environment.
+        the environment, InvalidConfiguration where both `balance` and `prioritise` are given.
         """
         episodes = chosen(
             read_source(data, self.config.discount),
             best=best, least_return=least_return, keep=keep,
         )  # fmt: skip
         self._check(episodes)
-        if self._turns is None:
-            self._turns = self.learner.build(episodes, self.shapes)
-            if self._checkpoint is not None:
-                self.learner.load_checkpoint(self._checkpoint)
-        else:
-            self._turns = self.learner.read(episodes)
+        built = self._turns is not None
+        turns = self.learner.read(episodes) if built else self.learner.build(episodes, self.shapes)
+        if self.config.items(turns) is not turns and (balance or prioritise):
+            raise InvalidConfiguration(
+                f"{self.algorithm} learns from stretches of conversations; balance and prioritise "
+                "are of single turns"
+            )
+        self._turns, self._sampling = turns, sampling_of(episodes, balance, prioritise)
+        if not built and self._checkpoint is not None:
+            self.learner.load_checkpoint(self._checkpoint, self._sampling)
         return episodes
 
     def _check(self, episodes: Sequence[EpisodeArrays]) -> None:
@@ -152,6 +164,7 @@ class OfflineRLTrainer:
             evaluators,
             evaluate_every=evaluate_every,
             callbacks=callbacks,
+            sampling=self._sampling,
             checkpoint=checkpoint,
             checkpoint_every=checkpoint_every,
         )
@@ -173,8 +186,9 @@ class OfflineRLTrainer:
         """
         named = {"seed": self.config.seed, **options, "online_ratio": online_ratio}
         tuner = OnlineTuner(
-            self.learner, self.turns, self.env, checked(TuningConfig, named), episodes=self.online
-        )
+            self.learner, self.turns, self.env, checked(TuningConfig, named),
+            sampling=self._sampling, episodes=self.online,
+        )  # fmt: skip
         self.online = tuner.episodes
         self._policy = tuner.tune(
             n_turns, evaluators, evaluate_every=evaluate_every, callbacks=callbacks
@@ -227,7 +241,7 @@ class OfflineRLTrainer:
             "online": f"online-{step}.zip" if self.online else None,
         }
         self.policy.save(place / about["policy"])  # type: ignore[attr-defined]
-        self.learner.save_checkpoint(place / about["learner"])
+        self.learner.save_checkpoint(place / about["learner"], self._sampling)
         if self.online:
             save_episodes(place / about["online"], self.online)
         temporary = place / f"{_ABOUT}.{os.getpid()}.part"

@@ -1,10 +1,10 @@
 """From offline to online: a fitted learner plays, and learns from old and new turns mixed.
 
-    offline data ─────────────────────────┐ 1 − ratio
-                                          ├─► batch ─► learner.update
-    policy + exploration ─► episode ─► Experience ┘ ratio
-      ▲                                               │
-      └───────────────────── new weights ◄────────────┘
+    offline data ──────────────────────────────┐ 1 − ratio
+                                               ├─► batch ─► learner.update
+    policy + exploration ─► episode ─► Replay ─┘ ratio            │
+      ▲                                                           │
+      └────────────────────── new weights ◄───────────────────────┘
 
 An episode is learnt from when it has ended, because only then are its returns known (Cal-QL floors
 values by them). After T turns come T × `updates_per_turn` updates. Chance of episode i is a keyed
@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import torch
-from torch import Tensor
 
 from convgym.data.transitions import EpisodeArrays, returns_to_go
 from convgym.engine.keys import child
@@ -31,10 +30,11 @@ from convgym.evaluation.rollout import Rollout, play
 from convgym.policies.policy import ActPolicy, Policy
 from trainers.callbacks import Callback
 from trainers.offline.batches import Transitions
-from trainers.offline.config import Batch, above, at_least, within
+from trainers.offline.config import above, at_least, within
 from trainers.offline.exploration import EpsilonGreedy, Noisy
 from trainers.offline.learner import Evaluator, OfflineLearner
-from trainers.offline.sampling import Sampling, Uniform
+from trainers.offline.replay import Mixed, Replay
+from trainers.offline.sampling import Sampling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +48,8 @@ class TuningConfig:
     online_ratio: float = 0.5
     """Share of a batch that comes from new turns; 0 only looks, 1 forgets the data."""
     updates_per_turn: float = 1.0
+    capacity: int = 100_000
+    """Turns that are kept, the newest."""
     warm_up: int = 300
     """New turns before the first update, so that no batch holds the same few over and over."""
     learning_rate: float | None = None
@@ -65,69 +67,11 @@ class TuningConfig:
         if self.learning_rate is not None:
             above(self, 0, "learning_rate")
         at_least(self, 0, "warm_up", "noise", "seed")
+        at_least(self, 1, "capacity")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return asdict(self)
-
-
-class Experience:
-    """Turns of finished episodes, in columns that double when they are full."""
-
-    def __init__(self, learner: OfflineLearner) -> None:
-        self._learner = learner
-        self._columns: Batch = {}
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def add(self, episode: EpisodeArrays) -> None:
-        """Take up a finished episode."""
-        turns = self._learner.read([episode])
-        new = turns[torch.arange(len(turns))]
-        end = self._count + len(turns)
-        for name, rows in new.items():
-            column = self._columns.get(name)
-            if column is None or end > len(column):
-                grown = rows.new_zeros((max(1024, 2 * end), *rows.shape[1:]))
-                if column is not None:
-                    grown[: self._count] = column[: self._count]
-                self._columns[name] = column = grown
-            column[self._count : end] = rows
-        self._count = end
-
-    def __getitem__(self, indices: Tensor) -> Batch:
-        return {name: column[indices] for name, column in self._columns.items()}
-
-
-class MixedBatches:
-    """Batches of which `ratio` come from new turns, the rest from the data."""
-
-    def __init__(
-        self, offline: Transitions, sampling: Sampling, online: Experience, ratio: float
-    ) -> None:
-        self.offline, self.sampling, self.online, self.ratio = offline, sampling, online, ratio
-
-    def draw(self, size: int, generator: torch.Generator) -> tuple[Batch, Tensor]:
-        """A batch, the offline rows first, and the indices of those."""
-        new = round(size * self.ratio)
-        indices, weights = self.sampling.draw(size - new, generator)
-        batch = self.offline[indices]
-        if weights is not None:
-            batch["weights"] = torch.cat([weights, weights.new_ones(new)])
-        if new:
-            rows = torch.randint(
-                len(self.online), (new,), generator=generator, device=generator.device
-            )
-            fresh = self.online[rows]
-            # Masks, say, may be on one side only; the algorithm then does without.
-            shared = [name for name in batch if name in fresh or name == "weights"]
-            batch = {
-                name: batch[name] if name == "weights" else torch.cat([batch[name], fresh[name]])
-                for name in shared
-            }
-        return batch, indices
 
 
 class OnlineTuner:
@@ -146,7 +90,7 @@ class OnlineTuner:
         """`env` shows flat observations and `action_mask` (`trainers.offline.environments`).
 
         `episodes` are those that an earlier tuner has played. Raises InvalidConfiguration where
-        nothing was fitted yet.
+        nothing was fitted yet, or for an algorithm that does not learn from single turns.
         """
         self.learner, self.env = learner, env
         self.config = config or TuningConfig()
@@ -155,11 +99,20 @@ class OnlineTuner:
             for optimizer in algorithm.optimizers.values():
                 for group in optimizer.param_groups:
                     group["lr"] = self.config.learning_rate
-        offline = learner.read(data)
-        self.online = Experience(learner)
-        self.batches = MixedBatches(
-            offline, sampling or Uniform(len(offline)), self.online, self.config.online_ratio
+        offline, options = learner.read(data), learner.config
+        if options.items(offline) is not offline:
+            raise InvalidConfiguration(
+                f"{algorithm.name} learns from stretches of conversations and cannot go on online "
+                "here; take one that learns from single turns"
+            )
+        self._masked = "masks" in offline[torch.zeros(1, dtype=torch.int64)]
+        self.online = Replay(
+            self.config.capacity,
+            discount=options.discount,
+            n_step=options.n_step,
+            device=str(learner.device),
         )
+        self.batches = Mixed(offline, self.online, self.config.online_ratio, sampling)
         self.episodes: list[EpisodeArrays] = []
         self.history: list[dict[str, float]] = []
         for episode in episodes:
@@ -184,15 +137,15 @@ class OnlineTuner:
         if evaluators:
             self._report(evaluators, callbacks)
         stops = False
-        while len(self.online) < n_turns and not stops:
-            before = len(self.online)
+        while self.online.added < n_turns and not stops:
+            before = self.online.added
             self._keep(self._played())
-            if len(self.online) >= self.config.warm_up:
-                self._learn(self._due(len(self.online)) - self._due(before))
+            if self.online.added >= self.config.warm_up:
+                self._learn(self._due(self.online.added) - self._due(before))
             crossed = evaluate_every and before // evaluate_every != (
-                len(self.online) // evaluate_every
+                self.online.added // evaluate_every
             )
-            if crossed or len(self.online) >= n_turns:
+            if crossed or self.online.added >= n_turns:
                 stops = self._report(evaluators, callbacks)
         return self.learner.algorithm.policy()
 
@@ -213,7 +166,8 @@ class OnlineTuner:
 
     def _keep(self, episode: EpisodeArrays) -> None:
         self.episodes.append(episode)
-        self.online.add(episode)
+        # Where the data have no masks, the algorithm does without.
+        self.online.add(episode if self._masked else replace(episode, masks=None))
 
     def _due(self, turns: int) -> int:
         """Updates by the time that so many turns were played."""
@@ -221,18 +175,19 @@ class OnlineTuner:
 
     def _learn(self, updates: int) -> None:
         for _ in range(updates):
-            batch, indices = self.batches.draw(
+            indices, weights = self.batches.draw(
                 self.learner.config.batch_size, self.learner.generator
             )
+            batch = self.batches[indices]
+            if weights is not None:
+                batch["weights"] = weights
             errors = self.learner.update(batch)
             if errors is not None:
-                self.batches.sampling.heard(indices, errors[: len(indices)])
+                self.batches.heard(indices, errors)
 
-    def _report(
-        self, evaluators: Mapping[str, Evaluator], callbacks: Sequence[Callback]
-    ) -> bool:
+    def _report(self, evaluators: Mapping[str, Evaluator], callbacks: Sequence[Callback]) -> bool:
         """Add a row; whether a callback says to stop."""
-        row = {**self.learner.report(evaluators), "turns": float(len(self.online))}
+        row = {**self.learner.report(evaluators), "turns": float(self.online.added)}
         recent = self.episodes[-20:]
         if recent:
             row["played_return"] = float(np.mean([e.rewards.sum() for e in recent]))

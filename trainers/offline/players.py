@@ -54,6 +54,8 @@ class Certain:
     def __init__(self, policy: Policy, acts: bool) -> None:
         self.policy, self.name = policy, policy.name
         self.propensity = 1.0 if acts else _UNKNOWN
+        if hasattr(policy, "rewarded"):  # loops ask whether it is there
+            self.rewarded = policy.rewarded
 
     def reset(self, seed: int) -> None:
         """Begin an episode."""

@@ -1,4 +1,4 @@
-"""Episodes to learn from: found by id or path, flattened, and left out where they are not wanted.
+"""Episodes to learn from: found by id or path, flattened, chosen, and drawn evenly or not.
 
     "convgym/customer-service/mixed-v0"   Minari's local root, what ConvGym brings, remotes, recipes
     Path("…/mixed-v0")                    a folder that Minari has written
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,13 @@ from convgym.data.local_root import minari_module
 from convgym.data.transitions import EpisodeArrays, read_episodes
 from convgym.errors import DatasetError, InvalidConfiguration
 from trainers.offline.environments import flat_episodes
+from trainers.offline.sampling import (
+    Prioritised,
+    PrioritisedConversations,
+    Sampling,
+    Stratified,
+    bands,
+)
 
 if TYPE_CHECKING:
     from minari import MinariDataset
@@ -70,3 +77,44 @@ def chosen(
     if not left:
         raise DatasetError(f"of {len(episodes)} episodes none passes the filters; ask for less")
     return left
+
+
+def sampling_of(
+    episodes: Sequence[EpisodeArrays],
+    balance: str | Callable[[EpisodeArrays], Any] | None,
+    prioritise: str | None,
+) -> Sampling | None:
+    """How turns of these episodes are drawn; None is each alike.
+
+    balance: "success", "policy", "return" (in four bands), or a function that names the kind of an
+        episode; every kind has the same part of a batch.
+    prioritise: "turn" or "conversation", by TD error.
+
+    Raises InvalidConfiguration for both, for other names, or for data that do not tell.
+    """
+    lengths = np.array([len(episode) for episode in episodes])
+    if balance is not None and prioritise is not None:
+        raise InvalidConfiguration("give one of balance and prioritise")
+    if prioritise is not None:
+        if prioritise not in ("turn", "conversation"):
+            raise InvalidConfiguration(f'prioritise={prioritise!r}; it is "turn" or "conversation"')
+        if prioritise == "turn":
+            return Prioritised(int(lengths.sum()))
+        return PrioritisedConversations(lengths)
+    if balance is None:
+        return None
+    if callable(balance):
+        kinds = [balance(episode) for episode in episodes]
+    elif balance == "return":
+        kinds = bands([episode.rewards.sum() for episode in episodes], 4).tolist()
+    elif balance in ("success", "policy"):
+        kinds = [getattr(episode, balance) for episode in episodes]
+        if None in kinds:
+            raise InvalidConfiguration(
+                f"the data do not tell the {balance} of every episode; balance by a function"
+            )
+    else:
+        raise InvalidConfiguration(
+            f'balance={balance!r}; it is "success", "policy", "return" or a function'
+        )
+    return Stratified(np.repeat(kinds, lengths))
