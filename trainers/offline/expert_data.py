@@ -73,6 +73,7 @@ class ExpertDataCollector:
         player = as_policy(policy, self.env.action_space, deterministic)
         recorded = self.env.env  # without the wrapper of masks: its spec is the user's own
         spec = deepcopy(recorded.spec)
+        assert spec is not None, "gymnasium.make gives one"
         if self._has_tasks:
             spec.kwargs["split"] = "test"
         return write_dataset(
