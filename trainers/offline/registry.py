@@ -20,7 +20,14 @@ ACTS: dict[str, str] = {
     "cql": "cql.CQLConfig",
 }
 """Algorithms that choose among acts."""
-VECTORS: dict[str, str] = {}
+VECTORS: dict[str, str] = {
+    "bc": "vector_bc.VectorBCConfig",
+    "cql": "vector_cql.VectorCQLConfig",
+    "iql": "vector_iql.VectorIQLConfig",
+    "bcq": "vector_bcq.VectorBCQConfig",
+    "bear": "vector_bear.VectorBEARConfig",
+    "td3_bc": "td3_bc.TD3BCConfig",
+}
 """Algorithms whose actions are vectors."""
 
 
