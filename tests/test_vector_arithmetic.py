@@ -1,4 +1,4 @@
-"""Arithmetic under the learners over vectors: against plain loops, integrals and hand-worked sums."""
+"""Arithmetic of the learners over vectors: against plain loops, integrals and sums by hand."""
 
 import math
 

@@ -18,6 +18,7 @@ from trainers.offline.config import OfflineConfig, checked
 ACTS: dict[str, str] = {
     "bc": "bc.BCConfig",
     "cql": "cql.CQLConfig",
+    "candidate_cql": "candidate_cql.CandidateCQLConfig",
 }
 """Algorithms that choose among acts."""
 VECTORS: dict[str, str] = {

@@ -100,14 +100,33 @@ def over_samples(network: MLP, rows: Tensor, samples: Tensor) -> Tensor:
 
     The first layer's product with the row is made once a row, not once a sample.
     """
-    first, (count, size, last) = network.weights[0], (network.count, len(rows), network.sizes[-1])
-    split, wide = rows.shape[1], first.transpose(0, 1).flatten(1)  # (m + k, E · hidden)
-    of_rows = (rows @ wide[:split])[:, None] + network.biases[0].flatten()
-    x = (of_rows + samples @ wide[split:]).flatten(0, 1)  # (B · N, E · hidden)
-    x = x.view(len(x), count, -1).transpose(0, 1)
+    split, wide = rows.shape[1], _first(network)
+    of_rows = rows @ wide[:split] + network.biases[0].flatten()
+    return _after_first(network, of_rows[:, None] + samples @ wide[split:])
+
+
+def over_candidates(network: MLP, rows: Tensor, table: Tensor, numbers: Tensor) -> Tensor:
+    """A network on [row | table[n]] of each n of a row.  (B, m), (K, k), (B, N) → (E, B, N, out)
+
+    The first layer's product with a candidate is made once, however many rows have it.
+    """
+    split, wide = rows.shape[1], _first(network)
+    of_rows = rows @ wide[:split] + network.biases[0].flatten()
+    return _after_first(network, of_rows[:, None] + (table @ wide[split:])[numbers])
+
+
+def _first(network: MLP) -> Tensor:
+    """Weights of the first layers side by side.  (in, E · hidden)"""
+    return network.weights[0].transpose(0, 1).flatten(1)
+
+
+def _after_first(network: MLP, wide: Tensor) -> Tensor:
+    """The layers after the first, whose sums are given.  (B, N, E · hidden) → (E, B, N, out)"""
+    size, samples, _ = wide.shape
+    x = wide.view(size * samples, network.count, -1).transpose(0, 1)
     for weight, bias in zip(network.weights[1:], network.biases[1:], strict=True):
         x = torch.baddbmm(bias, x.relu(), weight)
-    return x.reshape(count, size, -1, last)
+    return x.reshape(network.count, size, samples, network.sizes[-1])
 
 
 class VAE(nn.Module):
