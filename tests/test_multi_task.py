@@ -89,14 +89,13 @@ def test_two_conversations_of_unlike_rows_are_learnt_together():
     tasks, envs = {}, {}
     for name, size, shift in (("one", 24, 0), ("other", 40, 5)):
         envs[name] = toy.ToyDialogue(size=size, noise=0.1)
-        data = toy.record(toy.uniform(), 400, env=envs[name], discount=0.95, seed=size)
+        mixed = [toy.script(), toy.uniform()]
+        data = toy.record(mixed, 300, env=envs[name], shares=(0.5, 0.5), seed=size)
         tasks[name] = Task(data, [f"act {a + shift}" for a in range(toy.ACTS)])
     joint = MultiTask(tasks)
     assert joint.shapes.actions == toy.ACTS + 5 and joint.shapes.observation == 42
-    learner = config_of("cql", discrete=True)(
-        hidden=(64, 64), discount=0.95, cql_alpha=0.02, target_update=50, learning_rate=2e-3
-    ).create()
-    policies = joint.policies(learner.fit(joint.episodes(), 1200, shapes=joint.shapes))
+    learner = config_of("bc", discrete=True)(hidden=(64, 64), best=0.4).create()
+    policies = joint.policies(learner.fit(joint.episodes(), 600, shapes=joint.shapes))
     mask = np.ones(toy.ACTS, np.int8)
     for name, env in envs.items():
         policy = policies[name]
@@ -105,7 +104,7 @@ def test_two_conversations_of_unlike_rows_are_learnt_together():
             [policy.predict(row, action_masks=mask)[0] for row in env.embedding]
         ]
         worth = env.model.values(table)[toy.START]
-        assert worth > 0.3, "the behaviour earns −0.2, the best policy 0.7"
+        assert worth > 0.5, "the behaviour earns 0.1, the best policy 0.73"
 
 
 def test_what_does_not_fit_is_refused():
