@@ -158,7 +158,7 @@ def test_candidates_by_vector_are_learnt_where_most_data_are_bad():
         toy.majority_bad(), 1500, env=env, shares=toy.MAJORITY_BAD, discount=0.95, seed=0
     )
     table = np.random.default_rng(0).normal(size=(toy.ACTS, 24)).astype(np.float32) / 5
-    made = CandidateCQLConfig(discount=0.95, cql_alpha=0.05, hidden=(128, 128), target_rate=0.01)
-    policy = made.create().fit(data, 2500, shapes=Shapes(64, toy.ACTS, True, candidates=table))
+    made = CandidateCQLConfig(discount=0.95, cql_alpha=0.05, hidden=(64, 64), target_rate=0.01)
+    policy = made.create().fit(data, 2000, shapes=Shapes(64, toy.ACTS, True, candidates=table))
     shown = toy.policy_table(policy.action_probs, 64)
     assert env.model.values(shown)[toy.START] > 0.5

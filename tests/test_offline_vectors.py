@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from vectored import EVERY, WITH_Q, acted, config, episode, q, single_turns  # noqa: E402
+from vectored import EVERY, WITH_Q, PointMass, acted, config, episode, q, single_turns  # noqa: E402
 
 from convgym.errors import DatasetError, InvalidConfiguration  # noqa: E402
 from trainers.offline.algorithms.td3_bc import TD3BCConfig  # noqa: E402
@@ -45,7 +45,7 @@ def probes():
 def test_values_of_probes_are_the_known_ones(name):
     neutral = {"cql": {"cql_alpha": 0.0}, "bcq": {"num_samples": 5}, "bear": {"num_samples": 5}}
     learner = config(name, discount=0.5, target_rate=0.1, **neutral.get(name, {})).create()
-    learner.fit(probes(), 900)
+    learner.fit(probes(), 650)
     states, done = np.eye(8), np.zeros((1, 1))
     found = {s: float(q(learner, states[s : s + 1], done)) for s in range(5)}
     known = {0: 1.0, 1: -0.5, 2: 0.5, 3: 1.0, 4: 2.0}
@@ -55,39 +55,6 @@ def test_values_of_probes_are_the_known_ones(name):
 
 
 # Learning
-
-
-class PointMass:
-    """x goes to x + 0.4 a; reward −|x|; five turns from ±1."""
-
-    def __init__(self, low=-1.0, high=1.0):
-        self.low, self.high = low, high
-
-    def play(self, choose, start, seed=0):
-        x, seen, done, rewards = start, [[start]], [], []
-        for _ in range(5):
-            action = np.clip(choose(np.array([x], dtype=np.float32)), self.low, self.high)
-            unit = (action[0] - self.low) / (self.high - self.low) * 2 - 1
-            x = x + 0.4 * unit
-            seen.append([x])
-            done.append(action)
-            rewards.append(-abs(x))
-        return episode(seen, done, rewards, discount=0.9)
-
-    def record(self, count=200):
-        rng = np.random.default_rng(0)
-        return [
-            self.play(lambda o: rng.uniform(self.low, self.high, 1), rng.uniform(-1, 1))
-            for _ in range(count)
-        ]
-
-    def score(self, policy):
-        total = 0.0
-        for start in (-1.0, -0.5, 0.5, 1.0):
-            policy.reset(0)
-            played = self.play(lambda o: policy.predict(o, deterministic=True)[0], start)
-            total += played.rewards.sum() / 4
-        return total
 
 
 LEARNS = {
@@ -102,19 +69,18 @@ LEARNS = {
 
 @pytest.mark.parametrize("name", EVERY)
 def test_every_learner_learns_to_steer(name):
-    """Best −0.95; uniformly random −3.2, from the same starts."""
+    """Best −0.45; who stands still earns −3.75."""
     task = PointMass()
-    policy = config(name, discount=0.9, **LEARNS[name]).create().fit(task.record(), 600)
+    policy = config(name, discount=0.9, **LEARNS[name]).create().fit(task.record(), 450)
     assert task.score(policy) > {"bc": -2.2}.get(name, -1.5)
 
 
 def test_bounds_of_the_space_are_those_of_the_policy():
     task = PointMass(low=-2.0, high=6.0)
     shapes = Shapes(1, 1, False, np.float32([-2.0]), np.float32([6.0]))
-    for name in ("bc", "iql"):
-        learner = config(name, discount=0.9, **LEARNS[name]).create()
-        policy = learner.fit(task.record(), 600, shapes=shapes)
-        assert task.score(policy) > {"bc": -2.2, "iql": -1.5}[name]
+    learner = config("iql", discount=0.9, **LEARNS["iql"]).create()
+    policy = learner.fit(task.record(), 450, shapes=shapes)
+    assert task.score(policy) > -1.5
     with pytest.raises(DatasetError, match="reach from"):
         config("bc").create().build(task.record(20))
     endless = dataclasses.replace(shapes, high=np.float32([np.inf]))
@@ -235,6 +201,7 @@ def test_options_go_to_plain_values_and_back(name):
     assert config_from_dict(made.to_dict()) == made
 
 
+@pytest.mark.slow
 def test_bfloat16_learns_alike():
     task = PointMass()
     made = config("td3_bc", discount=0.9, alpha=10.0, precision="bfloat16")

@@ -50,3 +50,36 @@ def acted(policy, observations, **keywords):
     """What it does at each observation, without chance.  (n, d)"""
     policy.reset(0)
     return np.array([policy.predict(o, deterministic=True, **keywords)[0] for o in observations])
+
+
+class PointMass:
+    """x goes to x + 0.4 a; reward −|x|; five turns from ±1."""
+
+    def __init__(self, low=-1.0, high=1.0):
+        self.low, self.high = low, high
+
+    def play(self, choose, start, seed=0):
+        x, seen, done, rewards = start, [[start]], [], []
+        for _ in range(5):
+            action = np.clip(choose(np.array([x], dtype=np.float32)), self.low, self.high)
+            unit = (action[0] - self.low) / (self.high - self.low) * 2 - 1
+            x = x + 0.4 * unit
+            seen.append([x])
+            done.append(action)
+            rewards.append(-abs(x))
+        return episode(seen, done, rewards, discount=0.9)
+
+    def record(self, count=200):
+        rng = np.random.default_rng(0)
+        return [
+            self.play(lambda o: rng.uniform(self.low, self.high, 1), rng.uniform(-1, 1))
+            for _ in range(count)
+        ]
+
+    def score(self, policy):
+        total = 0.0
+        for start in (-1.0, -0.5, 0.5, 1.0):
+            policy.reset(0)
+            played = self.play(lambda o: policy.predict(o, deterministic=True)[0], start)
+            total += played.rewards.sum() / 4
+        return total

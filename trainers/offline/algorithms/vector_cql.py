@@ -48,7 +48,8 @@ class VectorCQLConfig(OfflineConfig):
     random_actions: int = 10
     """Uniform actions, and actions of the policy at s and at s', in the integral."""
     lagrange_threshold: float | None = None
-    """Where given, α is learnt such that the conservative gap is this."""
+    """Where given, α is learnt such that the conservative gap is this. It is that of the estimated
+    integral, below 0 for narrow data, and too low where the policy is much narrower still."""
     alpha_learning_rate: float = 1e-3
     """Of a learnt α."""
     calibrated: bool = False
