@@ -16,14 +16,16 @@ from convgym.evaluation.rollout import play  # noqa: E402
 from convgym.language.encoders import HashedEncoder  # noqa: E402
 from convgym.policies.rendered import RenderedPolicy  # noqa: E402
 from trainers.offline.codecs import (  # noqa: E402
-    BoxObservations,
     Candidates,
     Codec,
     DiscreteActs,
     EmbeddingRetrieval,
     NearestReplies,
-    Parts,
     Replies,
+)
+from trainers.offline.observation_codecs import (  # noqa: E402
+    BoxObservations,
+    Parts,
     TextObservations,
 )
 from trainers.offline.registry import config_of  # noqa: E402

@@ -69,7 +69,7 @@ def test_joined_data_hold_each_domains_rows_acts_and_masks(joint):
             for union, mask in zip(made.masks, own.masks, strict=True):
                 legal = {joint.acts[a] for a in np.flatnonzero(union)}
                 assert legal == {task.acts[a] for a in np.flatnonzero(mask)}
-        assert joint.own(name, int(joint._numbers[name][3])) == 3
+        assert joint.own(name, joint.acts.index(task.acts[3])) == 3
 
 
 def test_one_learner_plays_two_domains_in_their_own_acts(joint):

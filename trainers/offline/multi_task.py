@@ -95,7 +95,10 @@ class MultiTask:
         return found
 
     def policies(self, learnt: Policy) -> dict[str, TaskPolicy]:
-        """For each domain what has been learnt, in its own observations and acts."""
+        """For each domain what has been learnt, in its own observations and acts.
+
+        All ask `learnt` itself: of a policy with chance, play one conversation at a time.
+        """
         return {name: TaskPolicy(learnt, self, name) for name in self.names}
 
     def own(self, name: str, act: int) -> int:

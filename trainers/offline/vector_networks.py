@@ -5,6 +5,7 @@
     over_samples    a network on [s | x] for several x of each s
     VAE             what the data do at s: s, z ─► a
     Multiplier      a weight that grows while a constraint is violated
+    descend         a step that touches its own parameters only
 
 Inside learners, entries of actions lie in [−1, 1]. Knows nothing of losses that combine them.
 """
@@ -44,7 +45,7 @@ class VectorActions(nn.Module):
             )
         found = data.actions().cpu()
         slack = 1e-4 * (high - low)
-        if ((found < low - slack) | (found > high + slack)).any():
+        if not ((found >= low - slack) & (found <= high + slack)).all():
             raise DatasetError(
                 f"actions in the data reach from {found.amin().item():.4g} to "
                 f"{found.amax().item():.4g}, beyond [{low.min():.4g}, {high.max():.4g}]; give "
@@ -173,18 +174,25 @@ class Multiplier(nn.Module):
 
     def value(self) -> Tensor:
         """λ, without gradient.  ()"""
-        return self.log.detach().clamp(-14.0, 14.0).exp()
+        return self.log.detach().exp()
 
     def loss(self, excess: Tensor) -> Tensor:
         """−log λ · excess; `excess` is above 0 where the constraint is violated.  ()"""
         return -self.log * excess.detach()
 
     def rise(self, excess: Tensor) -> Tensor:
-        """One step; the new λ.  ()"""
-        self.optimizer.zero_grad()
-        self.loss(excess).backward()
-        self.optimizer.step()
+        """One step; the new λ, between 1e-6 and 1e6.  ()"""
+        descend(self.optimizer, self.loss(excess))
+        with torch.no_grad():
+            self.log.clamp_(math.log(1e-6), math.log(1e6))
         return self.value()
+
+
+def descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    """One step of what the optimizer holds; the loss leaves no gradient in anything else."""
+    optimizer.zero_grad()
+    loss.backward(inputs=[p for group in optimizer.param_groups for p in group["params"]])
+    optimizer.step()
 
 
 def normal(size: tuple[int, ...], generator: torch.Generator) -> Tensor:

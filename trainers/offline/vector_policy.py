@@ -53,7 +53,7 @@ class VectorSpace:
         """What is done for actions in [−1, 1].  (n, N, d), (n, K) → (n, N, d)"""
         actions = self.low + (unit + 1.0) / 2.0 * (self.high - self.low)
         if self.candidates is None:
-            return np.asarray(actions, dtype=np.float32)
+            return np.asarray(actions.clip(self.low, self.high), dtype=np.float32)
         cosines = actions @ self.candidates.T
         if masks is not None:
             cosines = np.where(masks[:, None] > 0, cosines, -np.inf)

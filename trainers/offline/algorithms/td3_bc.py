@@ -12,7 +12,7 @@ from trainers.offline.batches import Transitions
 from trainers.offline.config import Batch, Metrics, OfflineConfig, Shapes, above, at_least, within
 from trainers.offline.losses import mean, td_target
 from trainers.offline.networks import MLP, adam, follow, frozen
-from trainers.offline.vector_networks import VectorActions, normal, values
+from trainers.offline.vector_networks import VectorActions, descend, normal, values
 from trainers.offline.vector_policy import VectorPolicy
 
 
@@ -83,9 +83,7 @@ class TD3BC:
         targets = self.targets(batch, generator)
         found = values(self.critic, observations, actions)  # (2, B)
         loss = mean((found - targets).square(), weights)
-        self.optimizers["critic"].zero_grad()
-        loss.backward()
-        self.optimizers["critic"].step()
+        descend(self.optimizers["critic"], loss)
         metrics = {"td_loss": loss.detach(), "value": found.detach().mean()}
         # A mean over all steps: 0 where the actor rests, so many times more where it does not.
         metrics["clone_loss"] = torch.zeros_like(metrics["value"])
@@ -115,9 +113,7 @@ class TD3BC:
             liked = values(self.critic, observations, done)[0]
             scale = config.alpha / liked.detach().abs().mean().clamp(min=1e-6)
             loss = clone - scale * mean(liked, weights)
-        self.optimizers["actor"].zero_grad()
-        loss.backward()
-        self.optimizers["actor"].step()
+        descend(self.optimizers["actor"], loss)
         follow(self.target_actor.parameters(), self.actor.parameters(), config.target_rate)
         follow(self.target_critic.parameters(), self.critic.parameters(), config.target_rate)
         return clone.detach()

@@ -14,7 +14,7 @@ from trainers.offline.config import Batch, Metrics, OfflineConfig, Shapes, above
 from trainers.offline.losses import mean
 from trainers.offline.networks import MLP, adam
 from trainers.offline.vector_losses import LEAST_LOG_STD, MOST_LOG_STD, gaussian_log_prob
-from trainers.offline.vector_networks import VectorActions
+from trainers.offline.vector_networks import VectorActions, descend
 from trainers.offline.vector_policy import VectorPolicy
 
 
@@ -85,9 +85,7 @@ class VectorBC:
         else:
             losses = (means - actions).square().mean(-1)
         loss = mean(losses, weights)
-        self.optimizers["actor"].zero_grad()
-        loss.backward()
-        self.optimizers["actor"].step()
+        descend(self.optimizers["actor"], loss)
         return {"loss": loss.detach()}, None
 
     def _log_std(self) -> Tensor:

@@ -14,7 +14,14 @@ from trainers.offline.config import Batch, Metrics, OfflineConfig, Shapes, above
 from trainers.offline.losses import mean, td_target
 from trainers.offline.networks import MLP, adam, follow, frozen
 from trainers.offline.vector_losses import soft_minimum
-from trainers.offline.vector_networks import VAE, VectorActions, normal, over_samples, values
+from trainers.offline.vector_networks import (
+    VAE,
+    VectorActions,
+    descend,
+    normal,
+    over_samples,
+    values,
+)
 from trainers.offline.vector_policy import VectorPolicy
 
 
@@ -105,20 +112,22 @@ class VectorBCQ:
         observations, actions = batch["observations"], self.actions.unit(batch["actions"])
         noise = normal((len(actions), self.vae.latent), generator)
         vae_loss = mean(self.vae.loss(observations, actions, noise, config.vae_kl_weight), weights)
-        self._step("vae", vae_loss)
+        descend(self.optimizers["vae"], vae_loss)
         if step <= self.first:
             return {"vae_loss": vae_loss.detach()}, None
         targets = self.targets(batch, generator)
         found = values(self.critic, observations, actions)  # (2, B)
         td = mean((found - targets).square(), weights)
-        self._step("critic", td)
+        descend(self.optimizers["critic"], td)
 
         with torch.no_grad():
             proposals = self.vae.sample(observations, 1, generator)
         moved = self.actions.decoded(
             self.moved(self.shift, observations, proposals)[:, 0], batch.get("masks")
         )
-        self._step("shift", -mean(values(self.critic, observations, moved)[0], weights))
+        descend(
+            self.optimizers["shift"], -mean(values(self.critic, observations, moved)[0], weights)
+        )
         follow(self.target_shift.parameters(), self.shift.parameters(), config.target_rate)
         follow(self.target_critic.parameters(), self.critic.parameters(), config.target_rate)
         metrics = {
@@ -127,11 +136,6 @@ class VectorBCQ:
             "value": found.detach().mean(),
         }
         return metrics, (found.detach().mean(0) - targets).abs()
-
-    def _step(self, part: str, loss: Tensor) -> None:
-        self.optimizers[part].zero_grad()
-        loss.backward()
-        self.optimizers[part].step()
 
     def moved(self, shift: MLP, observations: Tensor, actions: Tensor) -> Tensor:
         """a + ξ(s, a), within the space.  (B, o), (B, N, d) → (B, N, d)"""

@@ -15,7 +15,7 @@ from trainers.offline.divergences import KERNELS, mmd
 from trainers.offline.losses import mean, td_target
 from trainers.offline.networks import MLP, adam, follow, frozen
 from trainers.offline.vector_losses import soft_minimum, squashed_gaussian
-from trainers.offline.vector_networks import VAE, Multiplier, VectorActions, normal, values
+from trainers.offline.vector_networks import VAE, Multiplier, VectorActions, descend, normal, values
 from trainers.offline.vector_policy import VectorPolicy
 
 
@@ -120,16 +120,16 @@ class VectorBEAR:
         observations, actions = batch["observations"], self.actions.unit(batch["actions"])
         noise = normal((len(actions), self.vae.latent), generator)
         vae_loss = mean(self.vae.loss(observations, actions, noise, config.vae_kl_weight), weights)
-        self._step("vae", vae_loss)
+        descend(self.optimizers["vae"], vae_loss)
 
         targets = self.targets(batch, generator)
         found = values(self.critic, observations, actions)  # (2, B)
         td = mean((found - targets).square(), weights)
-        self._step("critic", td)
+        descend(self.optimizers["critic"], td)
 
         liked, apart = self.actor_terms(batch, generator)
         loss = self.alpha.value() * apart - (liked if step > config.warmup_steps else 0.0)
-        self._step("actor", loss)
+        descend(self.optimizers["actor"], loss)
         alpha = self.alpha.rise(apart - config.lagrange_threshold)
         follow(self.target_actor.parameters(), self.actor.parameters(), config.target_rate)
         follow(self.target_critic.parameters(), self.critic.parameters(), config.target_rate)
@@ -141,11 +141,6 @@ class VectorBEAR:
             "value": found.detach().mean(),
         }
         return metrics, (found.detach().mean(0) - targets).abs()
-
-    def _step(self, part: str, loss: Tensor) -> None:
-        self.optimizers[part].zero_grad()
-        loss.backward()
-        self.optimizers[part].step()
 
     @torch.no_grad()
     def targets(self, batch: Batch, generator: torch.Generator) -> Tensor:

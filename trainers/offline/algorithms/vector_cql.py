@@ -15,7 +15,7 @@ from trainers.offline.config import Batch, Metrics, OfflineConfig, Shapes, above
 from trainers.offline.losses import mean, td_target
 from trainers.offline.networks import MLP, adam, follow, frozen
 from trainers.offline.vector_losses import soft_maximum, squashed_gaussian
-from trainers.offline.vector_networks import Multiplier, VectorActions, normal, values
+from trainers.offline.vector_networks import Multiplier, VectorActions, descend, normal, values
 from trainers.offline.vector_policy import VectorPolicy
 
 MOST_ENTRIES = 64
@@ -129,22 +129,19 @@ class VectorCQL:
                 alpha = metrics["alpha"] = self.alpha.rise(gap - config.lagrange_threshold)
             loss = td + alpha * gap
             metrics["conservative_gap"] = gap.detach()
-        self._step("critic", loss)
+        descend(self.optimizers["critic"], loss)
         follow(self.target.parameters(), self.critic.parameters(), config.target_rate)
 
         chosen, log_probs = self._samples(observations, 1, generator)
         done = self.actions.decoded(chosen[:, 0], batch.get("masks"))
         liked = values(self.critic, observations, done).amin(0)
-        self._step("actor", mean(self.entropy.value() * log_probs[:, 0] - liked, weights))
+        descend(
+            self.optimizers["actor"], mean(self.entropy.value() * log_probs[:, 0] - liked, weights)
+        )
         # Entropy below −d, that is log-densities above d, is too little.
         excess = log_probs.detach().mean() - self.actions.size
         metrics["entropy_weight"] = self.entropy.rise(excess)
         return metrics, (found.detach().mean(0) - targets).abs()
-
-    def _step(self, part: str, loss: Tensor) -> None:
-        self.optimizers[part].zero_grad()
-        loss.backward()
-        self.optimizers[part].step()
 
     @torch.no_grad()
     def targets(self, batch: Batch, generator: torch.Generator) -> Tensor:

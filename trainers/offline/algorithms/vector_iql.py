@@ -20,7 +20,7 @@ from trainers.offline.vector_losses import (
     expectile,
     gaussian_log_prob,
 )
-from trainers.offline.vector_networks import VectorActions, values
+from trainers.offline.vector_networks import VectorActions, descend, values
 from trainers.offline.vector_policy import VectorPolicy
 
 
@@ -102,9 +102,7 @@ class VectorIQL:
         value_loss = mean(expectile(known - value, config.expectile), weights)
         found = values(self.critic, observations, actions)  # (2, B)
         td = mean((found - targets).square(), weights)
-        self.optimizers["critics"].zero_grad()
-        (value_loss + td).backward()  # of no common parameters
-        self.optimizers["critics"].step()
+        descend(self.optimizers["critics"], value_loss + td)  # of no common parameters
         follow(self.target.parameters(), self.critic.parameters(), config.target_rate)
 
         advantages = known - value.detach()
@@ -112,9 +110,7 @@ class VectorIQL:
         likely = gaussian_log_prob(actions, means, self._log_std())
         better = advantage_weights(advantages, config.temperature, config.most_weight)
         actor_loss = -mean(better * likely, weights)
-        self.optimizers["actor"].zero_grad()
-        actor_loss.backward()
-        self.optimizers["actor"].step()
+        descend(self.optimizers["actor"], actor_loss)
         metrics = {
             "td_loss": td.detach(),
             "value_loss": value_loss.detach(),
