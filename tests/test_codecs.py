@@ -28,6 +28,7 @@ from trainers.offline.observation_codecs import (  # noqa: E402
     Parts,
     TextObservations,
 )
+from trainers.offline.proposals import ProposalPolicy  # noqa: E402
 from trainers.offline.registry import config_of  # noqa: E402
 
 torch.set_num_threads(1)
@@ -251,6 +252,28 @@ def test_what_is_learnt_from_words_plays_in_acts_in_vectors_and_in_words(data, r
     )  # fmt: skip
     assert spoken.acts == numbers.actions
     assert all(isinstance(text, str) for text in spoken.actions)
+
+
+def test_the_best_of_what_is_proposed_is_said(data, replies):
+    codec = codec_of(replies, Candidates)
+    made = config_of("candidate_cql", discrete=True)(**SMALL)
+    learnt = made.create().fit(codec.episodes(data), 60, shapes=codec.shapes)
+    env, asked = gym.make(DESK, observation="message", action="text"), []
+
+    def propose(observation):
+        asked.append(observation)
+        return env.action_space.utterances[len(asked) : 2 * len(asked) + 2]  # more each turn
+
+    policy = ProposalPolicy(learnt, codec, propose)
+    played = play(env, policy, seed=1)
+    assert asked == played.observations[:-1] and played.length > 1
+    rows = codec.observations.rows(played.observations, played.actions)
+    for turn, (row, text) in enumerate(zip(rows, played.actions, strict=False), start=1):
+        texts = env.action_space.utterances[turn : 2 * turn + 2]
+        values = learnt.values(row, replies.encode(texts))
+        assert text == texts[int(values.argmax())]
+    with pytest.raises(InvalidConfiguration, match="no reply was proposed"):
+        ProposalPolicy(learnt, codec, lambda observation: []).predict("hello")
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ class Replies:
         if not texts:
             raise InvalidConfiguration("there are no replies to choose from; give one or more")
         self.texts, self._encode = tuple(texts), TextVectors(encoder)
-        self.vectors = self._unit(self._encode.of(self.texts))  # (K, d)
+        self.vectors = self.encode(self.texts)  # (K, d)
         first: dict[bytes, int] = {}
         for number, vector in enumerate(self.vectors):
             other = first.setdefault(vector.tobytes(), number)
@@ -58,13 +58,12 @@ class Replies:
     def numbers(self, actions: Sequence[Any]) -> NDArray[np.int64]:
         """Of each recorded text or vector the nearest reply, by cosine.  # (T,)"""
         texts = isinstance(actions[0], str)
-        vectors = self._encode.of(list(actions)) if texts else np.asarray(actions)
+        vectors = self.encode(actions) if texts else np.asarray(actions)
         return (vectors @ self.vectors.T).argmax(axis=1)
 
-    @staticmethod
-    def _unit(vectors: Rows) -> Rows:
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return np.asarray(vectors / np.maximum(lengths, 1e-9), dtype=np.float32)
+    def encode(self, texts: Sequence[str]) -> Rows:
+        """Vectors of length 1 of any texts.  (n,) → (n, d)"""
+        return _unit_rows(self._encode.of(list(texts)))
 
 
 class DiscreteActs:
@@ -244,7 +243,9 @@ class CodecPolicy:
         codec, replies = self.codec, self.codec.actions.replies
         self._seen.append(observation)
         row = codec.observations.rows(self._seen, self._said)[-1]
-        masks = np.ones(len(replies.texts), np.int8) if action_masks is None else action_masks
+        masks = np.ones(len(replies.texts), np.int8)
+        if action_masks is not None:
+            masks = np.asarray(action_masks)
         if codec.nearest is not None:
             masks = codec.nearest.narrowed(row[None], masks[None])[0]
         action, state = self.learnt.predict(
