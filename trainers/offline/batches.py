@@ -138,6 +138,10 @@ class Transitions(Dataset[dict[str, Tensor]]):
         ends = torch.as_tensor(np.cumsum(self.lengths) - 1, device=self._rows.device)
         return self._by_turn["conversation_returns"][ends]
 
+    def actions(self) -> Tensor:
+        """Of every turn.  # (turns, …)"""
+        return self._by_turn["actions"]
+
     def __getitem__(self, index: Indices) -> dict[str, Tensor]:
         index = torch.as_tensor(index, device=self._rows.device)
         rows, next_rows = self._rows[index], self._next_rows[index]

@@ -18,10 +18,17 @@ from trainers.offline.config import OfflineConfig, checked
 ACTS: dict[str, str] = {
     "bc": "bc.BCConfig",
     "cql": "cql.CQLConfig",
+    "candidate_cql": "candidate_cql.CandidateCQLConfig",
     "decision_transformer": "decision_transformer.DecisionTransformerConfig",
 }
 """Algorithms that choose among acts."""
 VECTORS: dict[str, str] = {
+    "bc": "vector_bc.VectorBCConfig",
+    "cql": "vector_cql.VectorCQLConfig",
+    "iql": "vector_iql.VectorIQLConfig",
+    "bcq": "vector_bcq.VectorBCQConfig",
+    "bear": "vector_bear.VectorBEARConfig",
+    "td3_bc": "td3_bc.TD3BCConfig",
     "decision_transformer": "decision_transformer.ContinuousDecisionTransformerConfig",
 }
 """Algorithms whose actions are vectors."""
