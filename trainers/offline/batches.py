@@ -54,7 +54,9 @@ class Transitions(Dataset[dict[str, Tensor]]):
         terminated                         (B, …)            float32; 1 where nothing follows
         discounts                          (B, …)            float32; what the next state's value
                                                              counts: γ, or 0 where terminated
-        masks, next_masks                  (B, …, A)         bool, where every episode has them
+        masks, next_masks                  (B, …, A)         bool, where every episode has them;
+                                                             all True where nothing is legal, as
+                                                             after an end: a softmax stays finite
         propensities                       (B, …)            float32, where every episode has them
 
     An episode that was cut off is not terminated: bootstrap from its `next_observations`.
@@ -121,6 +123,8 @@ class Transitions(Dataset[dict[str, Tensor]]):
             self._by_turn["propensities"] = joined(odds, torch.float32)
         masks = [e.masks for e in episodes if e.masks is not None]
         self._masks = joined(masks, torch.bool) if len(masks) == len(episodes) else None
+        if self._masks is not None:
+            self._masks |= ~self._masks.any(1, keepdim=True)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -129,6 +133,10 @@ class Transitions(Dataset[dict[str, Tensor]]):
         """Undiscounted return of each conversation.  # (conversations,)"""
         ends = torch.as_tensor(np.cumsum(self.lengths) - 1, device=self._rows.device)
         return self._by_turn["conversation_returns"][ends]
+
+    def has(self, name: str) -> bool:
+        """Whether batches have this field."""
+        return name in self._by_turn or (self._masks is not None and name.endswith("masks"))
 
     def __getitem__(self, index: Indices) -> dict[str, Tensor]:
         index = torch.as_tensor(index, device=self._rows.device)

@@ -17,7 +17,12 @@ from trainers.offline.config import OfflineConfig, checked
 
 ACTS: dict[str, str] = {
     "bc": "bc.BCConfig",
+    "bcq": "bcq.BCQConfig",
+    "bear": "bear.BEARConfig",
     "cql": "cql.CQLConfig",
+    "dqn": "cql.DQNConfig",
+    "iql": "iql.IQLConfig",
+    "mc": "mc.MCConfig",
 }
 """Algorithms that choose among acts."""
 VECTORS: dict[str, str] = {}
