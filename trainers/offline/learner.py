@@ -94,7 +94,11 @@ class OfflineLearner:
             discount = self.config.discount
             data = [replace(e, returns=returns_to_go(e.rewards, discount)) for e in data]
         return Transitions(
-            data, device=self.device, discount=self.config.discount, n_step=self.config.n_step
+            data,
+            device=self.device,
+            dtype=torch.bfloat16 if self.config.precision == "bfloat16" else None,
+            discount=self.config.discount,
+            n_step=self.config.n_step,
         )
 
     def fit(
