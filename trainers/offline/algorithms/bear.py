@@ -40,7 +40,7 @@ class BEARConfig(OfflineConfig):
     is the likeliest act of π.
     """
 
-    mmd_threshold: float = 0.3
+    mmd_threshold: float = 0.05
     """ε: how far π may be from β, by MMD²."""
     kernel: str = "gaussian"
     """ "gaussian" or "laplacian"."""
