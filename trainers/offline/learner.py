@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from convgym.data.transitions import EpisodeArrays, read_episodes
+from convgym.data.transitions import EpisodeArrays, read_episodes, returns_to_go
 from convgym.errors import InvalidConfiguration, MissingExtra
 from convgym.policies.policy import Policy
 
@@ -88,8 +89,15 @@ class OfflineLearner:
         """Data as this learner's config takes them: its discount and its length of TD targets."""
         if isinstance(data, Transitions):
             return data
+        if isinstance(data, Sequence):  # read with another discount, perhaps
+            discount = self.config.discount
+            data = [replace(e, returns=returns_to_go(e.rewards, discount)) for e in data]
         return Transitions(
-            data, device=self.device, discount=self.config.discount, n_step=self.config.n_step
+            data,
+            device=self.device,
+            dtype=torch.bfloat16 if self.config.precision == "bfloat16" else None,
+            discount=self.config.discount,
+            n_step=self.config.n_step,
         )
 
     def fit(

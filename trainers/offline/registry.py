@@ -17,9 +17,14 @@ from trainers.offline.config import OfflineConfig, checked
 
 ACTS: dict[str, str] = {
     "bc": "bc.BCConfig",
+    "bcq": "bcq.BCQConfig",
+    "bear": "bear.BEARConfig",
     "cql": "cql.CQLConfig",
     "candidate_cql": "candidate_cql.CandidateCQLConfig",
     "decision_transformer": "decision_transformer.DecisionTransformerConfig",
+    "dqn": "cql.DQNConfig",
+    "iql": "iql.IQLConfig",
+    "mc": "mc.MCConfig",
 }
 """Algorithms that choose among acts."""
 VECTORS: dict[str, str] = {
