@@ -17,7 +17,8 @@ from typing import Any
 import torch
 
 from trainers.offline.algorithms.bc import BCConfig
-from trainers.offline.algorithms.cql import CQLConfig
+from trainers.offline.algorithms.bcq import BCQConfig
+from trainers.offline.algorithms.cql import CQLConfig, DQNConfig
 from trainers.offline.d3rlpy_buffers import to_replay_buffer
 from trainers.offline.d3rlpy_manners import import_d3rlpy, quiet, seeded
 from trainers.offline.sampling import Uniform
@@ -72,6 +73,14 @@ def pairs(batch: int) -> dict[str, tuple[Any, Any]]:
         "CQL": (
             CQLConfig(**ours, target_update=8000),
             d3rlpy.algos.DiscreteCQLConfig(**other, target_update_interval=8000),
+        ),
+        "BCQ": (
+            BCQConfig(**ours, target_update=8000),
+            d3rlpy.algos.DiscreteBCQConfig(**other, target_update_interval=8000),
+        ),
+        "DQN": (
+            DQNConfig(**ours, target_update=8000),
+            d3rlpy.algos.DoubleDQNConfig(**other, target_update_interval=8000),
         ),
     }
 

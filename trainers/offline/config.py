@@ -41,6 +41,8 @@ class Shapes:
     discrete: bool
     low: NDArray[np.float32] | None = None  # (actions,) of vectors
     high: NDArray[np.float32] | None = None  # (actions,)
+    candidates: NDArray[np.float32] | None = None  # (K, d)
+    """Vectors of the candidate replies: what an act is, or what a vector is decoded to."""
 
 
 class Algorithm(Protocol):

@@ -33,7 +33,7 @@ Evaluator = Callable[[Policy], float]
 Progress = Callable[[int, Mapping[str, float]], None]
 History = list[dict[str, float]]
 
-_BEAR = (
+BEAR = (
     "d3rlpy's BEAR is refused: up to 2.8.1 its update of alpha leaves a gradient in the actor "
     "that cancels the MMD penalty (since 2.3.0), and it squashes the imitator's actions twice "
     "(since 2.1.0), so it optimises Q alone; choose another algorithm, such as BCQ or CQL"
@@ -50,11 +50,14 @@ def fit_d3rlpy(
     n_steps: int,
     seed: int = 0,
     report_every: int = 1000,
-    report: Callable[[Any, int, dict[str, float]], None] | None = None,
+    evaluate_every: int = 0,
+    report: Callable[[Any, int, dict[str, float]], bool | None] | None = None,
+    device: str = "cpu",
 ) -> Any:
     """Any d3rlpy Q-learning config on `buffer`, quietly: no log lines, no progress bar, no files.
 
-    `report(algo, step, mean losses)` is called every `report_every` steps and at the end.
+    `report(algo, step, mean losses)` is called every `report_every` steps, every `evaluate_every`
+    steps where that is given, and at the end; it may say True to stop.
     Seeds Python's, numpy's and torch's global generators, because d3rlpy draws from all three,
     and puts them back as they were: same seed, same weights, on a CPU with one torch thread.
 
@@ -62,22 +65,28 @@ def fit_d3rlpy(
     """
     d3rlpy = import_d3rlpy()
     if type(config).__name__ == "BEARConfig" and version(d3rlpy) <= (2, 8, 1):
-        raise InvalidConfiguration(_BEAR)
+        raise InvalidConfiguration(BEAR)
     if n_steps < 1 or report_every < 1:
         raise InvalidConfiguration(f"n_steps={n_steps}, report_every={report_every}; at least 1")
     from d3rlpy.algos.utility import build_scalers_with_transition_picker
 
+    from trainers.offline.masked_q import mask_clone
+
     with quiet(), seeded(seed):
-        algo = config.create(device=False)
+        algo = config.create(device=device if device != "cpu" else False)
         build_scalers_with_transition_picker(algo, buffer)
         algo.build_with_dataset(buffer)
+        mask_clone(algo)
         losses: list[dict[str, float]] = []
         for step in range(1, n_steps + 1):
             losses.append(algo.update(buffer.sample_transition_batch(config.batch_size)))
-            if report is not None and (step % report_every == 0 or step == n_steps):
-                means = {k: float(np.mean([row[k] for row in losses])) for k in losses[0]}
-                report(algo, step, means)
+            due = step % report_every == 0 or (evaluate_every and step % evaluate_every == 0)
+            if report is not None and (due or step == n_steps):
+                names = dict.fromkeys(name for row in losses for name in row)  # some come later
+                means = {k: float(np.mean([row[k] for row in losses if k in row])) for k in names}
                 losses = []
+                if report(algo, step, means):
+                    break
     return algo
 
 
@@ -131,7 +140,7 @@ def train_discrete_cql(
     buffer = to_replay_buffer(
         episodes, size, with_masks=masked, n_step_td=n_step_td, discount=discount
     )
-    encoder, q_function = _networks(d3rlpy, hidden, size, masked)
+    encoder, q_function = networks(d3rlpy, hidden, size, masked)
     config = d3rlpy.algos.DiscreteCQLConfig(
         batch_size=batch_size,
         learning_rate=learning_rate,
@@ -206,7 +215,7 @@ def _train(
     return policy_of(algo, name), history
 
 
-def _networks(d3rlpy: Any, hidden: Sequence[int], size: int, masked: bool) -> tuple[Any, Any]:
+def networks(d3rlpy: Any, hidden: Sequence[int], size: int, masked: bool) -> tuple[Any, Any]:
     if not masked:
         models = d3rlpy.models
         return models.VectorEncoderFactory(list(hidden)), models.MeanQFunctionFactory()
@@ -218,28 +227,49 @@ def _networks(d3rlpy: Any, hidden: Sequence[int], size: int, masked: bool) -> tu
 def policy_of(algo: Any, name: str, temperature: float = 0.0) -> DiscretePolicy:
     """The greedy policy of a fitted discrete d3rlpy algorithm, its weights copied.
 
-    Raises InvalidConfiguration for networks other than linear layers with ReLU between.
+    Raises InvalidConfiguration for networks other than linear layers with ReLU between, or that
+    give other than one number an act.
     """
+    modules, size = algo.impl.modules, algo.impl.action_size
+    actor, clone = getattr(modules, "policy", None), getattr(modules, "imitator", None)
+    q_functions = getattr(modules, "q_funcs", None)
+    if actor is not None:
+        return DiscretePolicy([_layers(actor, size)], name, temperature)
+    if q_functions is None:
+        return DiscretePolicy([_layers(clone, size)], name, temperature)
+    networks = [_layers(network, size) for network in q_functions]
+    if clone is None:
+        return DiscretePolicy(networks, name, temperature)
+    return DiscretePolicy(
+        networks,
+        name,
+        temperature,
+        support=_layers(clone, size),
+        threshold=algo.config.action_flexibility,
+    )
+
+
+def _layers(network: Any, size: int) -> list[Any]:
+    """Weights (in, out) and biases (out,) of a d3rlpy network, copied."""
     from torch import nn
 
-    modules = algo.impl.modules
-    networks = []
-    for network in getattr(modules, "q_funcs", None) or [modules.imitator]:
-        leaves = [part for part in network.modules() if not list(part.children())]
-        strange = [part for part in leaves if not isinstance(part, nn.Linear | nn.ReLU)]
-        if strange:
-            raise InvalidConfiguration(
-                f"the network has {type(strange[0]).__name__}; a DiscretePolicy takes Linear and "
-                "ReLU only, as d3rlpy's plain VectorEncoderFactory makes them"
-            )
-        linear = [part for part in leaves if isinstance(part, nn.Linear)]
-        networks.append(
-            [
-                (p.weight.detach().cpu().numpy().T.copy(), p.bias.detach().cpu().numpy().copy())
-                for p in linear
-            ]
+    leaves = [part for part in network.modules() if not list(part.children())]
+    strange = [part for part in leaves if not isinstance(part, nn.Linear | nn.ReLU)]
+    if strange:
+        raise InvalidConfiguration(
+            f"the network has {type(strange[0]).__name__}; a DiscretePolicy takes Linear and "
+            "ReLU only, as d3rlpy's plain VectorEncoderFactory makes them"
         )
-    return DiscretePolicy(networks, name, temperature)
+    linear = [part for part in leaves if isinstance(part, nn.Linear)]
+    if linear[-1].out_features != size:
+        raise InvalidConfiguration(
+            f"the network gives {linear[-1].out_features} numbers for {size} acts; a "
+            "DiscretePolicy takes one an act, as d3rlpy's mean Q-function has it"
+        )
+    return [
+        (p.weight.detach().cpu().numpy().T.copy(), p.bias.detach().cpu().numpy().copy())
+        for p in linear
+    ]
 
 
 def _check(alpha: float, discount: float, n_step_td: int) -> None:

@@ -48,6 +48,7 @@ def to_replay_buffer(
     with_masks: bool = False,
     n_step_td: int = 1,
     discount: float = 1.0,
+    with_next_actions: bool = False,
 ) -> Any:
     """A d3rlpy ReplayBuffer with one Episode per conversation, all of their transitions.
 
@@ -55,7 +56,8 @@ def to_replay_buffer(
     number of all acts, is read off a dataset's action space; with plain arrays of acts it must be
     given. Of Dict observations, `part` is read. `with_masks` appends the mask to each observation
     row. With `n_step_td` above 1 a transition spans that many turns, its reward discounted by
-    `discount`.
+    `discount`. `with_next_actions` is for algorithms that read the action after a transition
+    (ReBRAC): the last turn of a cut episode, after which there is none, is left out.
 
     Raises DatasetError where acts are not numbers below `action_size`, or where a mask is
     missing, forbids the act that was taken, or is asked for beside vectors.
@@ -66,7 +68,12 @@ def to_replay_buffer(
     continuous = _in_vectors(episodes)
     if continuous and with_masks:
         raise DatasetError("masks are of acts, and these actions are vectors; leave them away")
-    converted = [_episode(parts, episode, size, continuous, with_masks) for episode in episodes]
+    if with_next_actions:
+        episodes = [e for e in episodes if e.terminated or len(e) > 1]
+    converted = [
+        _episode(parts, episode, size, continuous, with_masks, with_next_actions)
+        for episode in episodes
+    ]
     picker = parts.MultiStepTransitionPicker(n_step_td, discount) if n_step_td > 1 else None
     with quiet(), seeded(0):  # building one draws from numpy's global generator
         return parts.ReplayBuffer(
@@ -130,8 +137,9 @@ def _in_vectors(episodes: Sequence[EpisodeArrays]) -> bool:
 
 
 def _episode(
-    parts: Any, episode: EpisodeArrays, size: int, continuous: bool, with_masks: bool
-) -> Any:
+    parts: Any, episode: EpisodeArrays, size: int, continuous: bool, with_masks: bool,
+    with_next_actions: bool,
+) -> Any:  # fmt: skip
     rows = np.asarray(episode.observations)
     if rows.dtype == object or rows.ndim != 2:
         raise DatasetError(
@@ -142,7 +150,8 @@ def _episode(
     if with_masks:
         rows = np.concatenate([rows, _masks(episode)], axis=1)
     actions = episode.actions.astype(np.float32) if continuous else _acts(episode, size)
-    extra = 0 if episode.terminated else 1  # o_T, never drawn as a transition of its own
+    # o_T, never drawn as a transition of its own; its action is made up
+    extra = 0 if episode.terminated or with_next_actions else 1
     return parts.Episode(
         observations=rows[: len(episode) + extra],
         actions=np.pad(actions, ((0, extra), (0, 0))),

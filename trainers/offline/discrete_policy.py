@@ -36,7 +36,8 @@ class DiscretePolicy(ActPolicy):
     softmax(scores / temperature). `deterministic=True` takes the best in any case.
     `pessimism` κ: several networks count as mean − κ · std; None takes their minimum.
     `support`, a clone's network: acts less than `threshold` times as likely as the likeliest legal
-    one are left alone (Fujimoto et al., 2019, arXiv:1910.01708, eq. 10).
+    one are left alone (Fujimoto et al., 2019, arXiv:1910.01708, eq. 10). `prior` λ: its logits
+    count λ times among the scores; with the temperature λ that is the policy ∝ β exp(Q / λ).
     """
 
     def __init__(
@@ -48,12 +49,15 @@ class DiscretePolicy(ActPolicy):
         pessimism: float | None = 0.0,
         support: Layers | None = None,
         threshold: float = 0.0,
+        prior: float = 0.0,
     ) -> None:
         super().__init__()
         if not temperature >= 0:
             raise InvalidConfiguration(f"temperature={temperature}; it must be 0 or more")
         if pessimism is not None and not pessimism >= 0:
             raise InvalidConfiguration(f"pessimism={pessimism}; it must be 0 or more")
+        if not prior >= 0 or (prior and support is None):
+            raise InvalidConfiguration(f"prior={prior}; it must be 0 or more, of a given support")
         if not 0.0 <= threshold <= 1.0:
             raise InvalidConfiguration(f"threshold={threshold} is outside [0, 1]")
         self.networks = [list(layers) for layers in networks]
@@ -61,25 +65,29 @@ class DiscretePolicy(ActPolicy):
         self.temperature = temperature
         self.pessimism = pessimism
         self.support = None if support is None else list(support)
-        self.threshold = threshold
+        self.threshold, self.prior = threshold, prior
 
     def scores(self, observation: Any) -> NDArray[np.float64]:
         """A score for each act, legal or not.  # (…, actions)"""
         rows = np.asarray(belief_of(observation), dtype=np.float32)
         each = np.array([forward(layers, rows) for layers in self.networks], dtype=np.float64)
         if self.pessimism is None:
-            return np.asarray(each.min(axis=0))
-        spread = self.pessimism * each.std(axis=0) if self.pessimism else 0.0
-        return np.asarray(each.mean(axis=0) - spread)
+            scores = each.min(axis=0)
+        else:
+            spread = self.pessimism * each.std(axis=0) if self.pessimism else 0.0
+            scores = each.mean(axis=0) - spread
+        if self.support is not None and self.prior:
+            scores += self.prior * forward(self.support, rows)
+        return np.asarray(scores)
 
     def action_probs(self, observation: Any, action_masks: NDArray[np.int8]) -> Probabilities:
         """1 for the best act, or a softmax over those allowed.  # (…, actions)"""
         allowed = np.asarray(action_masks) > 0
         assert allowed.any(axis=-1).all(), "some act is always legal"
-        if self.support is not None:
+        if self.support is not None and self.threshold:
             rows = np.asarray(belief_of(observation), dtype=np.float32)
             known = np.where(allowed, forward(self.support, rows), -np.inf)
-            least = known.max(axis=-1, keepdims=True) + math.log(max(self.threshold, 1e-300))
+            least = known.max(axis=-1, keepdims=True) + math.log(self.threshold)
             allowed = allowed & (known >= least)
         scores = np.where(allowed, self.scores(observation), -np.inf)
         if self.temperature == 0:
@@ -101,6 +109,7 @@ class DiscretePolicy(ActPolicy):
             "temperature": self.temperature,
             "pessimism": self.pessimism,
             "threshold": self.threshold if self.support is not None else None,
+            "prior": self.prior,
             "layers": [len(layers) for layers in groups],
         }
         arrays = {
@@ -128,6 +137,7 @@ class DiscretePolicy(ActPolicy):
                 pessimism=about["pessimism"],
                 support=groups[-1] if limited else None,
                 threshold=about["threshold"] or 0.0,
+                prior=about["prior"],
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidConfiguration(f"{path} is no whole discrete policy: {error}") from error

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from convgym.data.transitions import EpisodeArrays, read_episodes
+from convgym.data.transitions import EpisodeArrays, read_episodes, returns_to_go
 from convgym.errors import InvalidConfiguration, MissingExtra
 from convgym.policies.policy import Policy
 
@@ -66,9 +67,7 @@ class OfflineLearner:
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    def build(
-        self, data: Data, shapes: Shapes | None = None
-    ) -> Transitions:
+    def build(self, data: Data, shapes: Shapes | None = None) -> Transitions:
         """Make the algorithm for these data, untrained; returns them as it reads them."""
         if shapes is None:
             data, shapes = shapes_of(data, self.config.discount)
@@ -90,8 +89,15 @@ class OfflineLearner:
         """Data as this learner's config takes them: its discount and its length of TD targets."""
         if isinstance(data, Transitions):
             return data
+        if isinstance(data, Sequence):  # read with another discount, perhaps
+            discount = self.config.discount
+            data = [replace(e, returns=returns_to_go(e.rewards, discount)) for e in data]
         return Transitions(
-            data, device=self.device, discount=self.config.discount, n_step=self.config.n_step
+            data,
+            device=self.device,
+            dtype=torch.bfloat16 if self.config.precision == "bfloat16" else None,
+            discount=self.config.discount,
+            n_step=self.config.n_step,
         )
 
     def fit(
@@ -134,7 +140,7 @@ class OfflineLearner:
             last = self.step == n_steps
             due = evaluate_every and self.step % evaluate_every == 0
             if last or due or self.step % report_every == 0:
-                row = self._row(evaluators if evaluators and (last or due) else {})
+                row = self.report(evaluators if evaluators and (last or due) else {})
                 # No generator: every callback hears every row.
                 stops = any([bool(callback(row)) for callback in callbacks])
                 if stops:
@@ -168,7 +174,8 @@ class OfflineLearner:
             self._sums[name] = self._sums[name] + value if name in self._sums else value
         return errors
 
-    def _row(self, evaluators: Mapping[str, Evaluator]) -> dict[str, float]:
+    def report(self, evaluators: Mapping[str, Evaluator]) -> dict[str, float]:
+        """A new row of `history`: mean metrics since the last one, and the policy's scores."""
         row = {"step": float(self.step)}
         row |= {name: float(total) / self._summed for name, total in self._sums.items()}
         self._sums, self._summed = {}, 0

@@ -5,7 +5,8 @@
                           └─► encoder ─► linear ─► values
 
 With it, d3rlpy's discrete learners take their maximum, their bootstrap target and their
-conservative loss over legal acts only; an illegal act's value is never learnt nor used.
+conservative loss over legal acts only; an illegal act's value is never learnt nor used. A clone
+beside the Q-function, as BCQ has one, gives illegal acts the probability 0 (`mask_clone`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from d3rlpy.models.q_functions import MeanQFunctionFactory
 from d3rlpy.models.torch.q_functions import DiscreteMeanQFunction, DiscreteMeanQFunctionForwarder
 from d3rlpy.models.torch.q_functions.base import QFunctionOutput
 from torch import Tensor, nn
+from torch.distributions import Categorical
 
 FLOOR = -1e3
 """Value of an illegal act: below any return, and finite, because d3rlpy multiplies it by 0."""
@@ -41,6 +43,23 @@ class _MaskedQFunction(DiscreteMeanQFunction):
         values = super().forward(x).q_value
         legal = x[:, -values.shape[1] :] > 0
         return QFunctionOutput(values.masked_fill(~legal, FLOOR), None, None)
+
+
+def mask_clone(algo: Any) -> None:
+    """Let the clone of a built algorithm with masks in its rows know legal acts only.
+
+    BCQ bootstraps from acts its clone finds likely; without this they might be illegal ones.
+    """
+    clone = getattr(algo.impl.modules, "imitator", None)
+    encoder = getattr(clone, "_encoder", None)
+    if clone is None or not isinstance(encoder, _WithoutMask):
+        return
+
+    def legal_only(module: nn.Module, inputs: tuple[Tensor], output: Categorical) -> Categorical:
+        legal = inputs[0][:, encoder.features :] > 0
+        return Categorical(logits=output.logits.masked_fill(~legal, FLOOR))
+
+    clone.register_forward_hook(legal_only)
 
 
 @dataclasses.dataclass()

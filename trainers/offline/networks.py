@@ -33,7 +33,7 @@ class MLP(nn.Module):
         last = len(self.weights) - 1
         for place, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             if self.count == 1 and x.ndim == 2:
-                x = torch.addmm(bias[0], x, weight[0])
+                x = torch.addmm(bias.view(-1), x, weight.squeeze(0))  # views: no copies backward
             elif x.ndim == 2:  # the first layer: all networks in one multiplication
                 wide = torch.mm(x, weight.transpose(0, 1).flatten(1))
                 x = wide.view(len(x), self.count, -1).transpose(0, 1) + bias

@@ -17,11 +17,23 @@ from trainers.offline.config import OfflineConfig, checked
 
 ACTS: dict[str, str] = {
     "bc": "bc.BCConfig",
+    "bcq": "bcq.BCQConfig",
+    "bear": "bear.BEARConfig",
     "cql": "cql.CQLConfig",
+    "candidate_cql": "candidate_cql.CandidateCQLConfig",
     "decision_transformer": "decision_transformer.DecisionTransformerConfig",
+    "dqn": "cql.DQNConfig",
+    "iql": "iql.IQLConfig",
+    "mc": "mc.MCConfig",
 }
 """Algorithms that choose among acts."""
 VECTORS: dict[str, str] = {
+    "bc": "vector_bc.VectorBCConfig",
+    "cql": "vector_cql.VectorCQLConfig",
+    "iql": "vector_iql.VectorIQLConfig",
+    "bcq": "vector_bcq.VectorBCQConfig",
+    "bear": "vector_bear.VectorBEARConfig",
+    "td3_bc": "td3_bc.TD3BCConfig",
     "decision_transformer": "decision_transformer.ContinuousDecisionTransformerConfig",
 }
 """Algorithms whose actions are vectors."""

@@ -1,0 +1,33 @@
+"""Any policy that was saved here, read by what its file says it is."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from importlib import import_module
+from pathlib import Path
+
+from convgym.errors import InvalidConfiguration
+from convgym.policies.policy import Policy
+
+_CLASSES = {
+    "convgym discrete policy": "discrete_policy.DiscretePolicy",
+    "convgym vector policy": "vector_policy.VectorPolicy",
+    "convgym d3rlpy policy": "d3rlpy_policy.D3RLPyPolicy",
+}
+"""By the beginning of the format's name."""
+
+
+def load_policy(path: str | Path) -> Policy:
+    """The policy; raises InvalidConfiguration for a file that holds none."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            written = str(json.loads(archive.read("about.json"))["format"])
+    except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
+        raise InvalidConfiguration(f"{path} cannot be read as a policy: {error}") from error
+    for start, where in _CLASSES.items():
+        if written.startswith(start):
+            module, _, name = where.partition(".")
+            found: Policy = getattr(import_module(f"trainers.offline.{module}"), name).load(path)
+            return found
+    raise InvalidConfiguration(f"{path} is a {written}; this takes {', '.join(_CLASSES)}")
