@@ -69,6 +69,8 @@ def read_checkpoint(
             if page["format"] != _FORMAT:
                 raise ValueError(page["format"])
             _check_same(path, page["config"], config)
+            if "replay" in page:  # or Stable-Baselines3 warns that returns have one step
+                loading["replay_buffer_class"] = None
             model = algorithm.load(io.BytesIO(archive.read(_MODEL)), **loading)
             if "replay" in page:
                 buffer = model.replay_buffer

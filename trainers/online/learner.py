@@ -163,6 +163,11 @@ class SB3Learner:
             }
         else:
             parts = isinstance(environments.observation_space, spaces.Dict)
+            if parts and "buffer_size" in keywords and keywords["n_steps"] > 1:
+                raise InvalidConfiguration(
+                    "Stable-Baselines3 sums no returns of several steps over observations of "
+                    "several parts; take n_step_td=1, or an environment that shows one"
+                )
             recurrent = "Lstm" if config.algorithm == "RecurrentPPO" else ""
             policy = f"{'MultiInput' if parts else 'Mlp'}{recurrent}Policy"
         return made, {"policy": policy, "seed": config.seed, "device": self.device, **keywords}

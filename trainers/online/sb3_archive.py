@@ -64,8 +64,8 @@ def read_model(path: str | os.PathLike[str], device: str = "cpu") -> Any:
             "zip that a learner's or a policy's save has written"
         ) from error
     # To act needs no replay buffer, and a million rows would be set aside for it.
-    kept = {"buffer_size": 1} if "buffer_size" in page else {}
-    return sb3_class(algorithm_of(page)).load(Path(path), device=device, **kept)
+    small = {"buffer_size": 1, "replay_buffer_class": None} if "buffer_size" in page else {}
+    return sb3_class(algorithm_of(page)).load(Path(path), device=device, **small)
 
 
 def algorithm_of(page: dict[str, Any]) -> str:
