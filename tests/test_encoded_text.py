@@ -31,7 +31,9 @@ def test_a_text_is_its_encoders_vector():
 def test_parts_of_a_dict_are_encoded_kept_or_left_away():
     env = EncodedText(QuestionOfParts(), "hashed:64", parts=("message", "turn"))
     seen, _ = env.reset(seed=0)
-    assert list(env.observation_space) == ["message", "turn"] and env.observation_space.contains(seen)
+    assert list(env.observation_space) == ["message", "turn"] and env.observation_space.contains(
+        seen
+    )
     assert EncodedText(QuestionOfParts()).observation_space["policy"].shape == (256,)
 
 

@@ -1,5 +1,6 @@
 """Online runs that are broken off and taken up again end as if they had not been."""
 
+import io
 import json
 import os
 import signal
@@ -41,12 +42,12 @@ def run(name, place, env=Doors, callback=None, **settings):
     fitted = learner(name, **settings)
     policy = fitted.fit(
         env,
-        5_000,
-        {"wins": lambda policy: mean_return(policy, env(), 5)},
         2_000,
+        {"wins": lambda policy: mean_return(policy, env(), 5)},
+        800,
         callback,
         checkpoint=place,
-        checkpoint_every=1_500,
+        checkpoint_every=600,
     )
     return policy, fitted.history
 
@@ -54,13 +55,13 @@ def run(name, place, env=Doors, callback=None, **settings):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_that_was_broken_off_twice_ends_with_the_same_weights(name, tmp_path):
     whole, history = run(name, tmp_path / "whole.zip")
-    for step in (2_500, 4_000):  # between two checkpoints: what came after the last is done again
+    for step in (800, 1_600):  # between two checkpoints: what came after the last is done again
         with pytest.raises(Broken):
             run(name, tmp_path / "broken.zip", callback=breaks_at(step))
     broken, retold = run(name, tmp_path / "broken.zip")
     pairs = list(zip(weights(whole), weights(broken), strict=True))
     assert len(pairs) > 4 and all(np.array_equal(one, two) for one, two in pairs)
-    assert retold == history and len(history) == 3
+    assert retold == history and len(history) >= 2
     assert whole.model.num_timesteps == broken.model.num_timesteps
     if "dqn" in name:
         one, two = (policy.model.replay_buffer for policy in (whole, broken))
@@ -69,10 +70,10 @@ def test_a_run_that_was_broken_off_twice_ends_with_the_same_weights(name, tmp_pa
 
 
 def test_a_replay_buffer_of_parts_and_one_that_is_full_are_kept(tmp_path):
-    settings = {"n_step_td": 1, "buffer_size": 1_600}
+    settings = {"n_step_td": 1, "buffer_size": 640}
     whole, _ = run("dqn", tmp_path / "whole.zip", DoorsOfParts, **settings)
     with pytest.raises(Broken):
-        run("dqn", tmp_path / "broken.zip", DoorsOfParts, breaks_at(4_000), **settings)
+        run("dqn", tmp_path / "broken.zip", DoorsOfParts, breaks_at(1_600), **settings)
     broken, _ = run("dqn", tmp_path / "broken.zip", DoorsOfParts, **settings)
     pairs = zip(weights(whole), weights(broken), strict=True)
     assert all(np.array_equal(one, two) for one, two in pairs)
@@ -83,8 +84,7 @@ def test_what_was_cut_off_at_a_checkpoint_still_bootstraps(tmp_path):
     buffer = policy.model.replay_buffer
     cut = (buffer.dones > 0) & (buffer.timeouts > 0)
     rows = np.flatnonzero(cut.any(axis=1))
-    assert len(rows) == 3  # 1,504, 3,008 and 4,512 turns of 8 rows; nothing else here is cut off
-    assert (rows + 1).tolist() == [188, 376, 564]
+    assert (rows + 1).tolist() == [75, 150, 225]  # 600 turns of 8 rows; nothing else is cut off
 
 
 def test_a_finished_run_is_not_run_again(tmp_path):
@@ -147,7 +147,14 @@ def test_a_run_that_is_killed_at_random_moments_ends_with_the_same_weights(name,
 
 def test_early_stopping_counts_evaluations_without_a_rise():
     stops = EarlyStopping("wins", patience=2, least_gain=0.1)
-    rows = [{"wins": 0.5}, {"return": 9.0}, {"wins": 0.55}, {"wins": 0.7}, {"wins": 0.7}, {"wins": 0.1}]
+    rows = [
+        {"wins": 0.5},
+        {"return": 9.0},
+        {"wins": 0.55},
+        {"wins": 0.7},
+        {"wins": 0.7},
+        {"wins": 0.1},
+    ]
     assert [stops(step, row) for step, row in enumerate(rows)] == [False] * 5 + [True]
     assert stops.best == 0.7
     with pytest.raises(InvalidConfiguration, match="patience=0"):
@@ -169,8 +176,6 @@ def test_early_stopping_ends_a_run_and_remembers_when_it_is_taken_up_again(tmp_p
 
 
 def test_the_progress_line_is_written_over_and_ends():
-    import io
-
     page = io.StringIO()
     line = ProgressLine(2_000, page)
     line(1_000, {"step": 1_000.0, "wins": 0.25})

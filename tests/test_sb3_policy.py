@@ -10,9 +10,10 @@ import convgym  # noqa: F401  registers the environments
 from convgym.errors import InvalidConfiguration
 from convgym.evaluation.evaluate import evaluate, evaluate_side_by_side
 
-sb3 = pytest.importorskip("stable_baselines3", reason="needs the extra sb3")
-contrib = pytest.importorskip("sb3_contrib", reason="needs the extra sb3")
+pytest.importorskip("sb3_contrib", reason="needs the extra sb3")
 
+import sb3_contrib as contrib
+import stable_baselines3 as sb3
 import torch
 from online_tasks import Doors, DoorsOfParts, Recall, Target
 from small_learners import NAMES, learner

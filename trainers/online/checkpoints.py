@@ -4,14 +4,14 @@
             │             │               │
             seed(s, 0)    seed(s, 1)      seed(s, 2)   chance and all conversations begin anew
 
-Stable-Baselines3's archive holds weights, optimiser and counters; beside it lie the rows of a replay
-buffer. Neither holds conversations under way or the state of four generators of chance. So a
-run with checkpoints begins them anew at each one, broken off or not, and then the two are equal.
+Stable-Baselines3's archive holds weights, optimiser and counters; beside it lie the rows of a
+replay buffer. Neither holds conversations under way or the state of four generators of chance. So
+a run with checkpoints begins them anew at each one, broken off or not, and then the two are equal.
 
 Exact on a CPU with one thread: weights, optimiser, replay buffer and history, in environments that
-are decided by their seed. Not exact: environments that remember earlier episodes (a curriculum), and
-callbacks with a memory of their own, which hear the history again. A run without checkpoints is
-another run than one with, and so is one with other stretches.
+are decided by their seed. Not exact: environments that remember earlier episodes (a curriculum),
+and callbacks with a memory, which hear the history again but not the reports between. A run without
+checkpoints is another run than one with, and so is one with other stretches or another length.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Texts that an environment shows, as vectors that networks read.
 
     "Where is my parcel?"  ─► encoder ─► (256,)
-    Dict(message, view, turn)  ─► Dict(message (256,), view (256,), turn)     `parts` leaves some away
+    Dict(message, view, turn)  ─► Dict(message (256,), view (256,), turn)   `parts` leaves some away
 
 For environments that have no `observation="embedding"`, which shows several messages and encodes
 those of all conversations in one call: where there is one, it is faster.

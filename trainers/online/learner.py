@@ -173,9 +173,7 @@ class SB3Learner:
         return made, {"policy": policy, "seed": config.seed, "device": self.device, **keywords}
 
 
-def _logger(
-    model: Any, folder: str | os.PathLike[str] | None, formats: Sequence[str]
-) -> Logger:
+def _logger(model: Any, folder: str | os.PathLike[str] | None, formats: Sequence[str]) -> Logger:
     """Into `folder`; a run that goes on leaves alone what it has written before."""
     if folder is None:
         return Logger(None, [])

@@ -4,9 +4,9 @@
                                        │                 └───► illegal acts: logit or value −10⁸
                                        └─► network (the mask is no input)
 
-MaskablePPO asks the environment for masks; PPO, A2C, TRPO, RecurrentPPO, DQN and QR-DQN do not. Here
-the mask travels inside the observation, so that it is in every buffer beside what was seen:
-an illegal act is neither sampled, nor explored, nor bootstrapped from, nor given a gradient.
+MaskablePPO asks the environment for masks; PPO, A2C, TRPO, RecurrentPPO, DQN and QR-DQN do not.
+Here the mask travels inside the observation, so that it is in every buffer beside what was seen: an
+illegal act is neither sampled, nor explored, nor bootstrapped from, nor given a gradient.
 
 An observation of several parts is laid out flat, its parts in the order of their names.
 """
@@ -134,7 +134,13 @@ class LegalQNetwork(QNetwork):
     def forward(self, obs: Any) -> torch.Tensor:
         """(k, cells + acts) → (k, acts)"""
         values = super().forward(obs)
-        return values.masked_fill(self.features_extractor.illegal, NEVER)
+        return values.masked_fill(_illegal(self), NEVER)
+
+
+def _illegal(network: Any) -> torch.Tensor:
+    """Of the rows that it has just read.  # (k, acts)"""
+    illegal: torch.Tensor = network.features_extractor.illegal
+    return illegal
 
 
 class LegalDQNPolicy(DQNPolicy):
@@ -152,7 +158,7 @@ class LegalQuantileNetwork(QuantileNetwork):
     def forward(self, obs: Any) -> torch.Tensor:
         """(k, cells + acts) → (k, quantiles, acts)"""
         quantiles = super().forward(obs)
-        return quantiles.masked_fill(self.features_extractor.illegal[:, None], NEVER)
+        return quantiles.masked_fill(_illegal(self)[:, None], NEVER)
 
 
 class LegalQRDQNPolicy(QRDQNPolicy):

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from trainers.online.checks import check_counts, check_layers, check_not_negative, check_positive, check_shares
+from trainers.online.checks import (
+    check_counts,
+    check_layers,
+    check_not_negative,
+    check_positive,
+    check_shares,
+)
 
 if TYPE_CHECKING:
     from trainers.online.learner import SB3Learner

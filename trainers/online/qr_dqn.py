@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from trainers.online.checks import check_counts, check_layers, check_not_negative, check_positive, check_shares
+from trainers.online.checks import (
+    check_counts,
+    check_layers,
+    check_not_negative,
+    check_positive,
+    check_shares,
+)
 
 if TYPE_CHECKING:
     from trainers.online.learner import SB3Learner
@@ -30,7 +36,7 @@ class QRDQNConfig:
     learning_rate: float = 5e-4
     """Adam's."""
     buffer_size: int = 50_000
-    """Newest agent turns that are kept; each takes 8 bytes a number of the observation and its mask."""
+    """Newest agent turns that are kept: 8 bytes for each number of an observation and its mask."""
     learning_starts: int = 2_000
     """Agent turns of random legal acts before the first update."""
     batch_size: int = 128

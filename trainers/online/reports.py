@@ -61,7 +61,9 @@ class ProgressLine:
         speed = (step - first) / (now - began) if step > first else 0.0
         done = min(1.0, step / max(1, self._n_steps))
         bar = "█" * int(_WIDTH * done)
-        shown = "  ".join(f"{name} {value:.3g}" for name, value in metrics.items() if name != "step")
+        shown = "  ".join(
+            f"{name} {value:.3g}" for name, value in metrics.items() if name != "step"
+        )
         line = f"{bar:░<{_WIDTH}} {step:>9,} steps {speed:>7,.0f}/s  {shown}"
         self._stream.write(f"\r{line:<100}" + ("\n" if done == 1.0 else ""))
         self._stream.flush()

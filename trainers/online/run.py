@@ -8,7 +8,6 @@ Knows no algorithm: Stable-Baselines3 calls it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 

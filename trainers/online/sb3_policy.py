@@ -4,7 +4,8 @@
                                                     (actor)    (DQN, QR-DQN)
 
 Whatever the algorithm and whoever trained it: an act that the mask forbids is never chosen, and all
-chance comes from the episode's seed. Models whose actions are vectors act too, without `action_probs`.
+chance comes from the episode's seed. Models whose actions are vectors act too, but have no
+`action_probs`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from convgym.engine.keys import POLICY, draw
 from convgym.errors import InvalidConfiguration, MissingExtra
-from convgym.policies.batched import BatchActPolicy, Masks, Rows, RowPolicies
+from convgym.policies.batched import BatchActPolicy, Masks, RowPolicies, Rows
 from convgym.policies.policy import ActPolicy, Probabilities
 
 try:
