@@ -10,7 +10,8 @@ from convgym.policies.scripted import KeywordPolicy
 
 pytest.importorskip("sb3_contrib", reason="needs the extra sb3")
 
-from trainers.online.maskable_ppo import MaskablePPOConfig, SB3Policy
+from trainers.online.maskable_ppo import MaskablePPOConfig
+from trainers.online.sb3_policy import SB3Policy
 
 SMALL = MaskablePPOConfig(
     n_envs=4, n_steps=32, batch_size=64, n_epochs=4, hidden=(16,), learning_rate=5e-3

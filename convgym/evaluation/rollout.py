@@ -57,7 +57,7 @@ def play(
         rollout.infos.append(info)
     while not (rollout.terminated or rollout.truncated):
         action, state = policy.predict(
-            observation, state, start, deterministic, action_masks=info["action_mask"]
+            observation, state, start, deterministic, action_masks=info.get("action_mask")
         )
         observation, reward, rollout.terminated, rollout.truncated, info = env.step(action)
         rollout.return_ += float(reward)

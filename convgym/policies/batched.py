@@ -75,7 +75,12 @@ class BatchActPolicy:
         self, observations: Any, masks: Masks, rows: Rows, deterministic: bool = False
     ) -> NDArray[np.int64]:
         """Sample an action for each row.  # (k,)"""
-        probabilities = self.action_probs(observations, masks)
+        return self.drawn(self.action_probs(observations, masks), rows, deterministic)
+
+    def drawn(
+        self, probabilities: NDArray[np.float64], rows: Rows, deterministic: bool
+    ) -> NDArray[np.int64]:
+        """One of the actions for each row; `propensities` are their probabilities.  # (k,)"""
         if deterministic:
             chosen = probabilities.argmax(axis=1)
         else:

@@ -71,7 +71,10 @@ class ActPolicy:
     ) -> tuple[int, Any]:
         """Sample an action; `self.propensity` is its probability."""
         assert action_masks is not None, "act policies choose among the legal acts"
-        probabilities = self.action_probs(observation, action_masks)
+        return self.drawn(self.action_probs(observation, action_masks), deterministic), state
+
+    def drawn(self, probabilities: Probabilities, deterministic: bool) -> int:
+        """One of the actions; `self.propensity` is its probability."""
         if deterministic:
             action = int(probabilities.argmax())
         else:
@@ -80,7 +83,7 @@ class ActPolicy:
             action = int(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"))
             self._steps += 1
         self.propensity = float(probabilities[action])
-        return action, state
+        return action
 
 
 def belief_of(observation: Any) -> NDArray[np.float32]:

@@ -42,6 +42,9 @@ Indices = int | Iterable[int] | None
 """Which rows; None is all of them."""
 
 MASKS = "action_masks"
+ENDING = ("success", "failure_reason", "action_mask")
+"""What is kept of the last info of an episode."""
+_SEEN = (spaces.Box, spaces.Discrete, spaces.MultiBinary)
 
 
 class ConversationVecEnv(VecEnv):
@@ -53,27 +56,13 @@ class ConversationVecEnv(VecEnv):
     Raises InvalidConfiguration for spaces that Stable-Baselines3 cannot take.
     """
 
-    def __init__(self, envs: Envs, fields: Sequence[str] = ("success", "failure_reason")) -> None:
+    def __init__(self, envs: Envs, fields: Sequence[str] = ENDING) -> None:
         self.envs, self.fields, self.spec = envs, tuple(fields), envs.spec
-        self._check_spaces()
+        check_spaces(envs.single_observation_space, envs.single_action_space)
         self._same_step = autoreset_mode(envs) == SAME_STEP
         self._masks: NDArray[np.int8] | None = None
         self._actions: Any = None
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
-
-    def _check_spaces(self) -> None:
-        observation, action = self.envs.single_observation_space, self.envs.single_action_space
-        parts = observation.values() if isinstance(observation, spaces.Dict) else [observation]
-        if not all(isinstance(part, spaces.Box) for part in parts):
-            raise InvalidConfiguration(
-                "Stable-Baselines3 takes numbers, and these observations hold text; make the "
-                'environments with observation="features" or "embedding"'
-            )
-        if not isinstance(action, spaces.Discrete | spaces.Box):
-            raise InvalidConfiguration(
-                f"Stable-Baselines3 takes no actions from {type(action).__name__}; make the "
-                'environments with action="act" or "embedding"'
-            )
 
     # -- reset and step ----------------------------------------------------------------------------
 
@@ -207,6 +196,30 @@ class ConversationVecEnv(VecEnv):
         self.envs.close()
 
 
+def check_spaces(observation: spaces.Space[Any], action: spaces.Space[Any]) -> None:
+    """Raises InvalidConfiguration for spaces that Stable-Baselines3 cannot take."""
+    parts = observation.values() if isinstance(observation, spaces.Dict) else [observation]
+    if any(isinstance(part, spaces.Text) for part in parts):
+        raise InvalidConfiguration(
+            "Stable-Baselines3 takes numbers, and these observations hold text; make the "
+            'environments with observation="features" or "embedding", or wrap them in EncodedText '
+            "(trainers.online.encoded_text)"
+        )
+    strange = [part for part in parts if not isinstance(part, _SEEN)]
+    if strange:
+        raise InvalidConfiguration(
+            f"these learners take observations from Box, Discrete, MultiBinary or a Dict of them; "
+            f"{strange[0]} is another"
+        )
+    numbered = isinstance(action, spaces.Discrete) and action.start == 0
+    if not (numbered or (isinstance(action, spaces.Box) and action.is_bounded())):
+        raise InvalidConfiguration(
+            f"Stable-Baselines3 takes no actions from {type(action).__name__} such as this, only "
+            "from Discrete that counts from 0 and from Box with bounds; make ConvGym's "
+            'environments with action="act" or "embedding"'
+        )
+
+
 def _kept(observation: Any) -> Any:
     """A copy, which a later write into the batch leaves alone."""
     if isinstance(observation, dict):
@@ -220,8 +233,11 @@ def side_by_side(make_env: Callable[[], gym.Env[Any, Any]], num_envs: int) -> Ve
     What `gymnasium.make` made with plain keywords is made by its vector entry point, if it has
     one and nothing was wrapped around it; all else is stepped one by one. Both ways give the same
     for the same seed.
+
+    Raises InvalidConfiguration for spaces that Stable-Baselines3 cannot take.
     """
     first = make_env()
+    check_spaces(first.observation_space, first.action_space)
     if first.spec is None or not _is_plain(first.spec):
         return DummyVecEnv([lambda: first, *[make_env] * (num_envs - 1)])
     first.close()

@@ -1,0 +1,185 @@
+"""Online runs that are broken off and taken up again end as if they had not been."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from convgym.errors import InvalidConfiguration
+
+pytest.importorskip("sb3_contrib", reason="needs the extra sb3")
+
+import torch
+from online_tasks import Doors, DoorsOfParts, mean_return
+from small_learners import NAMES, learner, weights
+
+from trainers.online.reports import EarlyStopping, ProgressLine
+
+torch.set_num_threads(1)
+
+
+class Broken(Exception):
+    """The run is broken off here."""
+
+
+def breaks_at(step):
+    def breaks(done, metrics):
+        if done >= step:
+            raise Broken
+
+    return breaks
+
+
+def run(name, place, env=Doors, callback=None, **settings):
+    fitted = learner(name, **settings)
+    policy = fitted.fit(
+        env,
+        2_000,
+        {"wins": lambda policy: mean_return(policy, env(), 5)},
+        800,
+        callback,
+        checkpoint=place,
+        checkpoint_every=600,
+    )
+    return policy, fitted.history
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_that_was_broken_off_twice_ends_with_the_same_weights(name, tmp_path):
+    whole, history = run(name, tmp_path / "whole.zip")
+    for step in (800, 1_600):  # between two checkpoints: what came after the last is done again
+        with pytest.raises(Broken):
+            run(name, tmp_path / "broken.zip", callback=breaks_at(step))
+    broken, retold = run(name, tmp_path / "broken.zip")
+    pairs = list(zip(weights(whole), weights(broken), strict=True))
+    assert len(pairs) > 4 and all(np.array_equal(one, two) for one, two in pairs)
+    assert retold == history and len(history) >= 2
+    assert whole.model.num_timesteps == broken.model.num_timesteps
+    if "dqn" in name:
+        one, two = (policy.model.replay_buffer for policy in (whole, broken))
+        assert one.pos == two.pos and np.array_equal(one.observations, two.observations)
+        assert np.array_equal(one.timeouts, two.timeouts) and np.array_equal(one.dones, two.dones)
+
+
+def test_a_replay_buffer_of_parts_and_one_that_is_full_are_kept(tmp_path):
+    settings = {"n_step_td": 1, "buffer_size": 640}
+    whole, _ = run("dqn", tmp_path / "whole.zip", DoorsOfParts, **settings)
+    with pytest.raises(Broken):
+        run("dqn", tmp_path / "broken.zip", DoorsOfParts, breaks_at(1_600), **settings)
+    broken, _ = run("dqn", tmp_path / "broken.zip", DoorsOfParts, **settings)
+    pairs = zip(weights(whole), weights(broken), strict=True)
+    assert all(np.array_equal(one, two) for one, two in pairs)
+
+
+def test_what_was_cut_off_at_a_checkpoint_still_bootstraps(tmp_path):
+    policy, _ = run("dqn", tmp_path / "run.zip")
+    buffer = policy.model.replay_buffer
+    cut = (buffer.dones > 0) & (buffer.timeouts > 0)
+    rows = np.flatnonzero(cut.any(axis=1))
+    assert (rows + 1).tolist() == [75, 150, 225]  # 600 turns of 8 rows; nothing else is cut off
+
+
+def test_a_finished_run_is_not_run_again(tmp_path):
+    first, history = run("ppo", tmp_path / "run.zip")
+    again, retold = run("ppo", tmp_path / "run.zip", callback=breaks_at(0))
+    assert again.model.num_timesteps == first.model.num_timesteps and retold == history
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+    place = tmp_path / "run.zip"
+    run("ppo", place)
+    with pytest.raises(InvalidConfiguration, match=r"run\.zip has seed=0, and this one seed=1"):
+        run("ppo", place, seed=1)
+    with pytest.raises(InvalidConfiguration, match="algorithm='PPO'"):
+        run("a2c", place)
+    with zipfile.ZipFile(place, "w") as archive:
+        archive.writestr("run.json", json.dumps({"format": "another"}))
+    with pytest.raises(InvalidConfiguration, match="no checkpoint of an online run"):
+        run("ppo", place)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.zip"]
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, "tests")
+from test_online_checkpoints import run
+run(sys.argv[1], sys.argv[2])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ppo", "qr_dqn"])
+def test_a_run_that_is_killed_at_random_moments_ends_with_the_same_weights(name, tmp_path):
+    """About a minute: ten processes are killed, a whole start of Python each."""
+    whole, _ = run(name, tmp_path / "whole.zip")
+    root, chance = Path(__file__).parents[1], np.random.default_rng(0)
+    place = tmp_path / "killed.zip"
+    command = [sys.executable, "-c", SCRIPT, name, str(place)]
+    killed = 0
+    for _ in range(40):
+        started = subprocess.Popen(command, cwd=root, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        before = place.stat().st_mtime if place.exists() else 0.0
+        time.sleep(3.0)
+        while started.poll() is None and not (place.exists() and place.stat().st_mtime > before):
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0.0, 0.5))
+        if started.poll() is not None:
+            break
+        started.send_signal(signal.SIGKILL)
+        started.wait()
+        killed += 1
+    assert killed >= 1 and started.returncode == 0
+    ended, _ = run(name, place)
+    pairs = zip(weights(whole), weights(ended), strict=True)
+    assert all(np.array_equal(one, two) for one, two in pairs)
+
+
+# -- callbacks -------------------------------------------------------------------------------------
+
+
+def test_early_stopping_counts_evaluations_without_a_rise():
+    stops = EarlyStopping("wins", patience=2, least_gain=0.1)
+    rows = [
+        {"wins": 0.5},
+        {"return": 9.0},
+        {"wins": 0.55},
+        {"wins": 0.7},
+        {"wins": 0.7},
+        {"wins": 0.1},
+    ]
+    assert [stops(step, row) for step, row in enumerate(rows)] == [False] * 5 + [True]
+    assert stops.best == 0.7
+    with pytest.raises(InvalidConfiguration, match="patience=0"):
+        EarlyStopping("wins", 0)
+
+
+def test_early_stopping_ends_a_run_and_remembers_when_it_is_taken_up_again(tmp_path):
+    def fit(callback):
+        fitted = learner("ppo")
+        fitted.fit(
+            Doors, 50_000, {"wins": lambda policy: 1.0}, 300, callbacks=[callback],
+            checkpoint=tmp_path / "run.zip", checkpoint_every=300,
+        )  # fmt: skip
+        return fitted.history
+
+    history = fit(EarlyStopping("wins", patience=3))
+    assert 4 <= len(history) <= 5
+    assert len(fit(EarlyStopping("wins", patience=3))) <= len(history) + 1
+
+
+def test_the_progress_line_is_written_over_and_ends():
+    page = io.StringIO()
+    line = ProgressLine(2_000, page)
+    line(1_000, {"step": 1_000.0, "wins": 0.25})
+    line(2_000, {"step": 2_000.0, "wins": 0.5})
+    first, second = page.getvalue().split("\r")[1:]
+    assert "1,000 steps" in first and "wins 0.25" in first and first.count("█") == 12
+    assert "2,000 steps" in second and second.endswith("\n") and second.count("█") == 24
