@@ -145,7 +145,7 @@ class Transitions(Dataset[dict[str, Tensor]]):
 
     def actions(self) -> Tensor:
         """Of every turn.  # (turns, …)"""
-        return self._by_turn["actions"]
+        return self._actions
 
     def __getitem__(self, index: Indices) -> dict[str, Tensor]:
         index = torch.as_tensor(index, device=self._rows.device)
