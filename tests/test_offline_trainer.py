@@ -19,6 +19,7 @@ from trainers.offline.environments import Flat, make_env  # noqa: E402
 from trainers.offline.episode_files import load_episodes, save_episodes  # noqa: E402
 from trainers.offline.expert_data import ExpertDataCollector  # noqa: E402
 from trainers.offline.offline_trainer import OfflineRLTrainer  # noqa: E402
+from trainers.offline.registry import ACTS  # noqa: E402
 from trainers.offline.stored_data import chosen, sampling_of  # noqa: E402
 from trainers.offline.value_function import ValueFunction  # noqa: E402
 
@@ -152,6 +153,35 @@ def test_the_critic_is_a_value_function_that_can_be_kept(tmp_path):
     clone.prepare_dataset(poles(5))
     with pytest.raises(InvalidConfiguration, match="BC has no values of states"):
         clone.value_function()
+
+
+@pytest.mark.parametrize("algorithm", sorted(ACTS.keys() - {"candidate_cql"}))
+def test_every_algorithm_over_acts_is_saved_and_those_with_a_critic_have_values(
+    algorithm, tmp_path
+):
+    trainer = OfflineRLTrainer("CartPole-v1", algorithm, batch_size=8)
+    data = trainer.prepare_dataset(poles(4))
+    policy = trainer.train_offline(3)
+    trainer.save(tmp_path)
+    row, mask = data[0].observations[0], np.ones(2, np.int8)
+    loaded = OfflineRLTrainer.load(tmp_path).policy
+    for one in (policy, loaded):
+        one.reset(0)
+    found, again = (
+        one.predict(row, deterministic=True, action_masks=mask) for one in (policy, loaded)
+    )
+    assert type(loaded) is type(policy) and found[0] == again[0]
+    if algorithm in ("bc", "decision_transformer"):
+        with pytest.raises(InvalidConfiguration, match="has no values of states"):
+            trainer.value_function()
+    else:
+        assert np.isfinite(trainer.value_function()(data[0].observations)).all()
+    if algorithm == "decision_transformer":
+        with pytest.raises(InvalidConfiguration, match="stretches of conversations"):
+            trainer.finetune_online(5)
+    else:
+        trainer.finetune_online(5, warm_up=0)
+        assert trainer.learner.step > 3
 
 
 # Conversations
