@@ -7,6 +7,7 @@
     [--steps 20000] [--seed 0] [--evaluate-every 2000] [--episodes 200] [--best 0.5] [--d3rlpy]
 
     out/policy.zip       the policy           trainers.offline.saved_policies.load_policy reads it
+    out/critic.zip       its values of states  trainers.offline.value_function.ValueFunction.load
     out/checkpoint.zip   weights, optimisers, generators; the same command goes on from it
     out/log.csv          a row every 500 steps; with --tensorboard out/tensorboard, too
     out/report.json      options and scores
@@ -24,6 +25,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,7 @@ import numpy as np
 import torch
 
 import convgym  # noqa: F401 (registers the ids)
-from convgym.errors import ConvGymError
+from convgym.errors import ConvGymError, InvalidConfiguration
 from convgym.policies.policy import Policy
 from trainers.callbacks import Callback, CSVLog, ProgressBar, Row, TensorBoardLog
 from trainers.offline.config import Shapes, checked
@@ -40,6 +42,7 @@ from trainers.offline.environments import Flat, Masked, flat_size
 from trainers.offline.registry import config_of
 from trainers.offline.scores import Score, score
 from trainers.offline.stored_data import chosen, open_dataset, read_source
+from trainers.offline.value_function import value_function_of
 
 
 def shapes_of_spaces(dataset: Any) -> Shapes:
@@ -114,6 +117,10 @@ def learn(options: argparse.Namespace) -> Mapping[str, Any]:
     )
     options.out.mkdir(parents=True, exist_ok=True)
     policy.save(options.out / "policy.zip")
+    if not options.d3rlpy:
+        with suppress(InvalidConfiguration):  # a clone has no values
+            values = value_function_of(learner.algorithm, shapes.discrete)
+            values.save(options.out / "critic.zip")
     report: dict[str, Any] = {"dataset": dataset.id, "steps": options.steps, **config.to_dict()}
     if env is None:
         print("the dataset has no environment; see off-policy evaluation for what it would earn")

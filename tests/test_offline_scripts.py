@@ -51,6 +51,7 @@ def test_a_scripted_agent_is_recorded_and_cloned(tmp_path, capsys):
     report = json.loads((out / "report.json").read_text())
     assert report["config"] == "BCConfig" and report["hidden"] == [16]
     assert report["test"]["episodes"] == 4 and len(report["test"]["success_interval"]) == 2
+    assert not (out / "critic.zip").exists(), "a clone has no values"
     rows = list(csv.DictReader((out / "log.csv").open()))
     assert [row["step"] for row in rows] == ["20.0", "40.0"] and rows[0]["validation"]
 
@@ -74,7 +75,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_policy_and_log(tmp_path):
     trained(tmp_path / "whole", 1000)
     trained(tmp_path / "parts", 500)
     trained(tmp_path / "parts", 1000)
-    for name in ("policy.zip", "log.csv", "report.json"):
+    for name in ("policy.zip", "critic.zip", "log.csv", "report.json"):
         whole, parts = (tmp_path / out / name for out in ("whole", "parts"))
         assert whole.read_bytes() == parts.read_bytes(), name
 

@@ -19,7 +19,7 @@ from trainers.offline.environments import Flat, make_env  # noqa: E402
 from trainers.offline.episode_files import load_episodes, save_episodes  # noqa: E402
 from trainers.offline.expert_data import ExpertDataCollector  # noqa: E402
 from trainers.offline.offline_trainer import OfflineRLTrainer  # noqa: E402
-from trainers.offline.registry import VECTORS  # noqa: E402
+from trainers.offline.registry import ACTS  # noqa: E402
 from trainers.offline.stored_data import chosen, sampling_of  # noqa: E402
 from trainers.offline.value_function import ValueFunction  # noqa: E402
 
@@ -155,6 +155,35 @@ def test_the_critic_is_a_value_function_that_can_be_kept(tmp_path):
         clone.value_function()
 
 
+@pytest.mark.parametrize("algorithm", sorted(ACTS.keys() - {"candidate_cql"}))
+def test_every_algorithm_over_acts_is_saved_and_those_with_a_critic_have_values(
+    algorithm, tmp_path
+):
+    trainer = OfflineRLTrainer("CartPole-v1", algorithm, batch_size=8)
+    data = trainer.prepare_dataset(poles(4))
+    policy = trainer.train_offline(3)
+    trainer.save(tmp_path)
+    row, mask = data[0].observations[0], np.ones(2, np.int8)
+    loaded = OfflineRLTrainer.load(tmp_path).policy
+    for one in (policy, loaded):
+        one.reset(0)
+    found, again = (
+        one.predict(row, deterministic=True, action_masks=mask) for one in (policy, loaded)
+    )
+    assert type(loaded) is type(policy) and found[0] == again[0]
+    if algorithm in ("bc", "decision_transformer"):
+        with pytest.raises(InvalidConfiguration, match="has no values of states"):
+            trainer.value_function()
+    else:
+        assert np.isfinite(trainer.value_function()(data[0].observations)).all()
+    if algorithm == "decision_transformer":
+        with pytest.raises(InvalidConfiguration, match="stretches of conversations"):
+            trainer.finetune_online(5)
+    else:
+        trainer.finetune_online(5, warm_up=0)
+        assert trainer.learner.step > 3
+
+
 # Conversations
 
 
@@ -208,7 +237,6 @@ class Reach(gym.Env):
         return self.place.astype(np.float32), -float(abs(self.place[0])), False, self.turn == 10, {}
 
 
-@pytest.mark.skipif(not set(VECTORS) & {"td3_bc", "iql", "bc"}, reason="no algorithm over vectors")
 def test_vectors_are_learnt_offline_and_online(tmp_path, monkeypatch):
     spec = gym.envs.registration.EnvSpec("Reach-v0", entry_point=Reach)
     monkeypatch.setitem(gym.registry, "Reach-v0", spec)
@@ -226,10 +254,9 @@ def test_vectors_are_learnt_offline_and_online(tmp_path, monkeypatch):
             EpisodeArrays(np.array(rows), np.array(moves), gained, False, True,
                           returns_to_go(gained, 0.9))
         )  # fmt: skip
-    algorithm = next(name for name in ("td3_bc", "iql", "bc") if name in VECTORS)
-    trainer = OfflineRLTrainer("Reach-v0", algorithm, discount=0.9, **SMALL)
+    trainer = OfflineRLTrainer("Reach-v0", "td3_bc", discount=0.9, learning_rate=3e-3, **SMALL)
     trainer.prepare_dataset(data)
-    trainer.train_offline(300)
+    trainer.train_offline(1000)
     behaviour = np.mean([episode.rewards.sum() for episode in data])
     assert trainer.evaluate(10).return_ > behaviour
     trainer.finetune_online(200, warm_up=50, noise=0.2)

@@ -21,7 +21,6 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import torch
 
 from convgym.data.transitions import EpisodeArrays, returns_to_go
 from convgym.engine.keys import child
@@ -105,7 +104,7 @@ class OnlineTuner:
                 f"{algorithm.name} learns from stretches of conversations and cannot go on online "
                 "here; take one that learns from single turns"
             )
-        self._masked = "masks" in offline[torch.zeros(1, dtype=torch.int64)]
+        self._masked = offline.has("masks")
         self.online = Replay(
             self.config.capacity,
             discount=options.discount,

@@ -11,6 +11,8 @@ from convgym.errors import InvalidConfiguration
 from convgym.policies.policy import Policy
 
 _CLASSES = {
+    "convgym candidate policy": "candidate_policy.CandidatePolicy",
+    "convgym decision transformer": "decision_transformer_policy.DecisionTransformerPolicy",
     "convgym discrete policy": "discrete_policy.DiscretePolicy",
     "convgym vector policy": "vector_policy.VectorPolicy",
     "convgym d3rlpy policy": "d3rlpy_policy.D3RLPyPolicy",
