@@ -66,9 +66,7 @@ class OfflineLearner:
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    def build(
-        self, data: Data, shapes: Shapes | None = None
-    ) -> Transitions:
+    def build(self, data: Data, shapes: Shapes | None = None) -> Transitions:
         """Make the algorithm for these data, untrained; returns them as it reads them."""
         if shapes is None:
             data, shapes = shapes_of(data)
