@@ -2,6 +2,7 @@
 
     python scripts/bench_offline.py
     python scripts/bench_offline.py --batch 256          with bfloat16, too
+    python scripts/bench_offline.py --values             what either side reaches, not how fast
 
 Both sides learn from the same conversations in one process, one torch thread, in turns; a ratio is
 that of the best of `--rounds` stretches each. Only updates are timed, not the reading of data.
@@ -12,19 +13,33 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from trainers.offline.algorithms.bc import BCConfig
 from trainers.offline.algorithms.bcq import BCQConfig
 from trainers.offline.algorithms.cql import CQLConfig, DQNConfig
+from trainers.offline.d3rlpy_adapter import fit_d3rlpy
 from trainers.offline.d3rlpy_buffers import to_replay_buffer
 from trainers.offline.d3rlpy_manners import import_d3rlpy, quiet, seeded
 from trainers.offline.sampling import Uniform
-from trainers.toy_dialogue import ACTS, MAJORITY_BAD, majority_bad, record
+from trainers.toy_dialogue import (
+    ACTS,
+    MAJORITY_BAD,
+    START,
+    embedding,
+    majority_bad,
+    policy_table,
+    record,
+    toy_model,
+)
 
 HIDDEN = (256, 256, 256)
+SMALL = (128, 128)
+DISCOUNT = 0.95
 
 
 def own(config: Any, episodes: Any) -> Callable[[int], None]:
@@ -62,46 +77,44 @@ def pace(run: Callable[[int], None], updates: int) -> float:
     return updates / (time.process_time() - begun)
 
 
-def pairs(batch: int) -> dict[str, tuple[Any, Any]]:
-    """By name: our config and d3rlpy's, with the same network, batch and target updates."""
+def pairs(
+    hidden: tuple[int, ...], batch: int, target_update: int, alpha: float = 0.5, seed: int = 0
+) -> dict[str, tuple[Any, Any]]:
+    """By name: our config and d3rlpy's, with the same network, batch and options."""
     d3rlpy = import_d3rlpy()
-    encoder = d3rlpy.models.VectorEncoderFactory(list(HIDDEN))
-    ours: dict[str, Any] = {"hidden": HIDDEN, "batch_size": batch}
-    other: dict[str, Any] = {"encoder_factory": encoder, "batch_size": batch}
+    theirs = d3rlpy.algos
+    ours: dict[str, Any] = {
+        "hidden": hidden, "batch_size": batch, "discount": DISCOUNT, "learning_rate": 1e-3,
+        "seed": seed,
+    }  # fmt: skip
+    other: dict[str, Any] = {
+        "encoder_factory": d3rlpy.models.VectorEncoderFactory(list(hidden)),
+        "batch_size": batch,
+        "learning_rate": 1e-3,
+    }
+    values = {**other, "gamma": DISCOUNT, "target_update_interval": target_update}
+    ours_too = {**ours, "target_update": target_update}
     return {
-        "BC": (BCConfig(**ours), d3rlpy.algos.DiscreteBCConfig(**other)),
+        "BC": (BCConfig(**ours), theirs.DiscreteBCConfig(**other, beta=0.0)),
         "CQL": (
-            CQLConfig(**ours, target_update=8000),
-            d3rlpy.algos.DiscreteCQLConfig(**other, target_update_interval=8000),
+            CQLConfig(**ours_too, cql_alpha=alpha),
+            theirs.DiscreteCQLConfig(**values, alpha=alpha),
         ),
-        "BCQ": (
-            BCQConfig(**ours, target_update=8000),
-            d3rlpy.algos.DiscreteBCQConfig(**other, target_update_interval=8000),
-        ),
-        "DQN": (
-            DQNConfig(**ours, target_update=8000),
-            d3rlpy.algos.DoubleDQNConfig(**other, target_update_interval=8000),
-        ),
+        "BCQ": (BCQConfig(**ours_too), theirs.DiscreteBCQConfig(**values)),
+        "DQN": (DQNConfig(**ours_too), theirs.DoubleDQNConfig(**values)),
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--updates", type=int, default=300, help="in a stretch")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", nargs="*", help="names of algorithms")
-    options = parser.parse_args(arguments)
-    torch.set_num_threads(1)
+def speeds(options: argparse.Namespace) -> None:
+    """Print updates per CPU-second, and ratios."""
     episodes = record(majority_bad(), 4000, shares=MAJORITY_BAD)
     print(f"batch {options.batch}, network {HIDDEN}; updates per CPU-second")
-    for name, (ours, other) in pairs(options.batch).items():
-        if options.only and name not in options.only:
+    for name, (ours, other) in pairs(HIDDEN, options.batch, 8000).items():
+        if name not in (options.only or [name]):
             continue
         runs = {"d3rlpy": theirs(other, episodes), "own": own(ours, episodes)}
         if options.batch >= 256:
-            half = type(ours)(**{**ours.__dict__, "precision": "bfloat16"})
-            runs["bfloat16"] = own(half, episodes)
+            runs["bfloat16"] = own(replace(ours, precision="bfloat16"), episodes)
         best = dict.fromkeys(runs, 0.0)
         for _ in range(options.rounds):
             for side, run in runs.items():
@@ -111,6 +124,53 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"{side} ÷ d3rlpy {best[side] / best['d3rlpy']:.2f}" for side in list(best)[1:]
         )
         print(f"{name:5s} {shown}  {ratios}", flush=True)
+
+
+def values(options: argparse.Namespace) -> None:
+    """Print the true value at the start that either side's policy reaches, after as many steps.
+
+    A mean over seeds and half of its 95 % interval; exact values, so that only fitting is chance.
+    """
+    model = toy_model()
+    episodes = record(majority_bad(), 1500, shares=MAJORITY_BAD)
+    best = model.optimal()[0][START]
+    print(f"{options.steps} steps, network {SMALL}, {options.seeds} seeds; the best is {best:.3f}")
+    print("| algorithm | d3rlpy | own |\n|---|---|---|")
+    for name in options.only or pairs(SMALL, 128, 250):
+        found: dict[str, list[float]] = {"d3rlpy": [], "own": []}
+        for seed in range(options.seeds):
+            ours, other = pairs(SMALL, 128, 250, alpha=0.05, seed=seed)[name]
+            policy = ours.create().fit(episodes, options.steps)
+            buffer = to_replay_buffer(episodes, ACTS)
+            algo = fit_d3rlpy(other, buffer, n_steps=options.steps, seed=seed)
+            tables = {
+                "own": policy_table(policy.action_probs),
+                "d3rlpy": np.eye(ACTS)[algo.predict(embedding(384))],
+            }
+            for side, table in tables.items():
+                found[side].append(float(model.values(table)[START]))
+        print(f"| {name} | {interval(found['d3rlpy'])} | {interval(found['own'])} |", flush=True)
+
+
+def interval(found: list[float]) -> str:
+    """mean ± half of the 95 % interval."""
+    half = 1.96 * float(np.std(found, ddof=1)) / len(found) ** 0.5
+    return f"{np.mean(found):.3f} ± {half:.3f}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Speeds, or values with `--values`."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--updates", type=int, default=300, help="in a stretch")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", nargs="*", help="names of algorithms")
+    parser.add_argument("--values", action="store_true", help="what is reached, not how fast")
+    parser.add_argument("--steps", type=int, default=2000, help="of a fit, with --values")
+    parser.add_argument("--seeds", type=int, default=5, help="of each side, with --values")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    (values if options.values else speeds)(options)
 
 
 if __name__ == "__main__":

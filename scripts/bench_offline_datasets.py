@@ -3,10 +3,10 @@
     python scripts/bench_offline_datasets.py --results results.jsonl
     python scripts/bench_offline_datasets.py --results results.jsonl --algorithms cql --seeds 5
 
-Every algorithm learns from every dataset with its default options, once for each seed, and plays
-the same tasks of `--split`. A finished fit is one line of the results file, which is written whole
-or not at all; what is there is not done again, so that a run may be stopped at any moment and begun
-anew. At the end, or at once with `--table`, one Markdown table is printed.
+Every algorithm learns from every dataset with the options of `trainers.offline.tuned`, once for
+each seed, and plays the same tasks of `--split`. A finished fit is one line of the results file,
+which is written whole or not at all; what is there is not done again, so that a run may be stopped
+at any moment and begun anew. At the end, or at once with `--table`, one Markdown table is printed.
 
 Means are over seeds; intervals (95 %) hold the chance of the tasks, which all seeds share, and of
 the seeds. `behavior` is the mixture that made the data, playing the same tasks.
@@ -30,10 +30,10 @@ import torch
 import convgym
 from convgym.data.building import read_recipe
 from convgym.evaluation.evaluate import Evaluation, evaluate_side_by_side
-from trainers.offline.config import checked
 from trainers.offline.discrete_policy import DiscretePolicy
 from trainers.offline.learner import shapes_of
-from trainers.offline.registry import ACTS, config_of
+from trainers.offline.registry import ACTS
+from trainers.offline.tuned import STEPS, tuned
 
 DOMAINS = ("customer-service", "technical-support", "sales")
 DATASETS = tuple(f"convgym/{d}/{kind}-v0" for kind in ("mixed", "expert") for d in DOMAINS)
@@ -56,12 +56,11 @@ def played(policy: Any, dataset: Any, options: argparse.Namespace) -> Evaluation
 
 
 def fitted(algorithm: str, seed: int, data: Any, options: argparse.Namespace) -> Any:
-    """(policy, CPU seconds) of a learner with its defaults and `--set`'s options."""
+    """(policy, CPU seconds) of a learner with its tuned options and those of `--set`."""
     episodes, shapes = data
     given = dict(pair.split("=", 1) for pair in options.set)
     changed = {name: json.loads(value) for name, value in given.items()}
-    kind = config_of(algorithm, discrete=True)
-    learner = checked(kind, {"discount": 0.98, **changed, "seed": seed}).create()
+    learner = tuned(algorithm, **changed, seed=seed).create()
     turns = learner.read(episodes)
     begun = time.process_time()
     policy = learner.fit(turns, options.steps, shapes=shapes)
@@ -110,7 +109,7 @@ def combined(means: Sequence[float], half_widths: Sequence[float]) -> tuple[floa
 
 
 def shown(rows: Sequence[Row], score: str) -> str:
-    """"success" or "return" of one algorithm on one dataset."""
+    """ "success" or "return" of one algorithm on one dataset."""
     column = "return_" if score == "return" else score
     intervals = [row[f"{score}_interval"] for row in rows]
     widths = [(high - low) / 2 for low, high in intervals]
@@ -146,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--datasets", nargs="+", default=list(DATASETS))
     parser.add_argument("--algorithms", nargs="+", default=list(ACTS), choices=list(ACTS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--split", default="test")
     parser.add_argument("--episodes", type=int, default=2000, help="tasks to play")
     parser.add_argument("--set", nargs="*", default=[], metavar="option=value", help="of all fits")

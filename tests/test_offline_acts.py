@@ -9,13 +9,22 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 pytest.importorskip("torch", reason="torch is not installed")
 import torch
+from toy_fits import (
+    DISCOUNT,
+    MODEL,
+    OFTEN,
+    SIZE,
+    SMALL,
+    WITH_Q,
+    configured,
+    conversation,
+    fitted,
+    mostly_bad,
+)
 
-from convgym.data.transitions import EpisodeArrays, returns_to_go
 from convgym.errors import DatasetError, InvalidConfiguration
 from trainers.offline.algorithms.bc import BCConfig
 from trainers.offline.algorithms.bcq import BCQConfig
@@ -25,7 +34,6 @@ from trainers.offline.algorithms.iql import IQLConfig
 from trainers.offline.algorithms.mc import MCConfig
 from trainers.offline.config import Shapes
 from trainers.offline.discrete_policy import DiscretePolicy
-from trainers.offline.losses import conservative_gap, huber, mmd2, taken
 from trainers.toy_dialogue import (
     ACTS,
     BLUNDERS,
@@ -42,51 +50,6 @@ from trainers.toy_dialogue import (
     toy_model,
     uniform,
 )
-
-SIZE, DISCOUNT = 64, 0.95
-MODEL = toy_model()
-SMALL = {"hidden": (32, 32), "discount": DISCOUNT}
-OFTEN = {"target_update": 100}
-
-WITH_Q = {
-    "BCQ": BCQConfig(**OFTEN),
-    "BEAR": BEARConfig(target_rate=0.02),
-    "CQL": CQLConfig(cql_alpha=0.01, **OFTEN),
-    "CQL of a pessimistic ensemble": CQLConfig(
-        cql_alpha=0.01, critics=3, pessimism=0.5, **OFTEN
-    ),
-    "CQL towards the behaviour": CQLConfig(cql_alpha=0.01, bc_weight=0.1, **OFTEN),
-    "CQL by importance": CQLConfig(cql_alpha=0.01, weighting="importance", **OFTEN),
-    "CQL by return": CQLConfig(
-        cql_alpha=0.01, weighting="return", weight_temperature=2.0, **OFTEN
-    ),
-    "double DQN": DQNConfig(**OFTEN),
-    "IQL": IQLConfig(target_rate=0.02),
-    "MC": MCConfig(),
-}
-EVERY = {
-    **WITH_Q,
-    "BC": BCConfig(),
-    "CQL with KL": CQLConfig(cql_alpha=0.01, kl_weight=0.1),
-    "CQL with a learnt alpha": CQLConfig(lagrange_threshold=1.0),
-    "IQL by weights": IQLConfig(extraction="weighted"),
-}
-
-
-def configured(config, **options):
-    return dataclasses.replace(config, **options)
-
-
-def conversation(observations, actions, rewards, masks=None):
-    """One that ended by itself, of one feature row a turn; every act as likely as another."""
-    rewards = np.array(rewards, dtype=float)
-    if masks is None:
-        masks = np.ones((len(observations), 2), np.int8)
-    return EpisodeArrays(
-        np.array(observations, np.float32), np.array(actions), rewards, True, False,
-        returns_to_go(rewards, 1.0), masks, np.full(len(actions), 0.5),
-    )  # fmt: skip
-
 
 # -- 1: probes -------------------------------------------------------------------------------------
 
@@ -122,19 +85,6 @@ def test_values_of_a_probe_are_true(algorithm, probe):
 # -- data of the toy dialogue ----------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def mostly_bad():
-    return record(majority_bad(), 800, shares=MAJORITY_BAD, env=ToyDialogue(SIZE))
-
-
-def fitted(config, data, steps, **options):
-    """The policy as a table, its value at the start, and the learner."""
-    learner = configured(config, **{**SMALL, **options}).create()
-    policy = learner.fit(data, steps)
-    table = policy_table(policy.action_probs, SIZE)
-    return table, MODEL.values(table)[START], learner, policy
-
-
 def visited(table):
     """States that a policy comes to from the start.  # (STATES,) bool"""
     found = np.zeros(STATES)
@@ -164,24 +114,22 @@ def expectiles(table, weights, expectile):
     value = np.zeros((len(table), 1))
     for _ in range(60):
         pull = weights * np.where(table < value, 1 - expectile, expectile)
-        value = (pull * table).sum(1, keepdims=True) / np.maximum(
-            pull.sum(1, keepdims=True), 1e-12
-        )
+        value = (pull * table).sum(1, keepdims=True) / np.maximum(pull.sum(1, keepdims=True), 1e-12)
     return value[:, 0]
 
 
 @pytest.mark.parametrize("expectile", [0.5, 0.8, 0.95])
-def test_iql_finds_the_expectiles_of_what_the_data_show(mostly_bad, expectile):
-    seen = counts(mostly_bad)
+def test_iql_finds_the_expectiles_of_what_the_data_show(expectile):
+    seen = counts(mostly_bad())
     truth, _ = MODEL.fixed_point(lambda table: expectiles(table, seen, expectile), DISCOUNT)
     config = IQLConfig(expectile=expectile, critics=1, target_rate=0.02)
-    *_, learner, _ = fitted(config, mostly_bad, 700)
+    *_, learner, _ = fitted(config, mostly_bad(), 700)
     start = torch.from_numpy(embedding(SIZE)[[START]])
     assert learner.algorithm.value(start).item() == pytest.approx(truth[START], abs=0.1)
 
 
-def test_a_higher_expectile_is_worth_more(mostly_bad):
-    seen = counts(mostly_bad)
+def test_a_higher_expectile_is_worth_more():
+    seen = counts(mostly_bad())
     values = [
         MODEL.fixed_point(lambda table, t=tau: expectiles(table, seen, t), DISCOUNT)[0][START]
         for tau in (0.5, 0.8, 0.95)
@@ -193,17 +141,17 @@ def test_a_higher_expectile_is_worth_more(mostly_bad):
 # -- 4: batch-constrained Q-learning's limits ------------------------------------------------------
 
 
-def test_bcq_that_allows_only_the_likeliest_act_is_a_clone(mostly_bad):
-    cloned, *_, clone = fitted(BCConfig(), mostly_bad, 300)
-    table, *_, policy = fitted(BCQConfig(threshold=1.0), mostly_bad, 300)
+def test_bcq_that_allows_only_the_likeliest_act_is_a_clone():
+    cloned, *_, clone = fitted(BCConfig(), mostly_bad(), 300)
+    table, *_, policy = fitted(BCQConfig(threshold=1.0), mostly_bad(), 300)
     assert np.array_equal(table, cloned)
     for own, other in zip(policy.support, clone.networks[0], strict=True):
         assert np.array_equal(own[0], other[0]) and np.array_equal(own[1], other[1])
 
 
-def test_bcq_that_allows_every_act_is_double_q_learning(mostly_bad):
-    free, *_, q = fitted(DQNConfig(**OFTEN), mostly_bad, 250)
-    table, *_, policy = fitted(BCQConfig(threshold=0.0, **OFTEN), mostly_bad, 250)
+def test_bcq_that_allows_every_act_is_double_q_learning():
+    free, *_, q = fitted(DQNConfig(**OFTEN), mostly_bad(), 250)
+    table, *_, policy = fitted(BCQConfig(threshold=0.0, **OFTEN), mostly_bad(), 250)
     assert np.array_equal(table, free)
     for own, other in zip(policy.networks[0], q.networks[0], strict=True):
         assert np.array_equal(own[0], other[0]) and np.array_equal(own[1], other[1])
@@ -212,10 +160,10 @@ def test_bcq_that_allows_every_act_is_double_q_learning(mostly_bad):
 # -- 5: conservative Q-learning's limits -----------------------------------------------------------
 
 
-def test_without_its_term_cql_is_plain_double_q_learning(mostly_bad):
+def test_without_its_term_cql_is_plain_double_q_learning():
     config = configured(CQLConfig(cql_alpha=0.0, target_update=7), **SMALL)
     learner = config.create()
-    turns = learner.build(mostly_bad)
+    turns = learner.build(mostly_bad())
     q = [torch.tensor(part) for pair in learner.algorithm.critic.layers() for part in pair]
     for part in q:
         part.requires_grad_()
@@ -246,9 +194,9 @@ def test_without_its_term_cql_is_plain_double_q_learning(mostly_bad):
         assert np.allclose(part, other.detach(), atol=1e-5)
 
 
-def test_the_double_q_learner_is_cql_without_its_term(mostly_bad):
-    *_, own = fitted(DQNConfig(), mostly_bad, 50)
-    *_, other = fitted(CQLConfig(cql_alpha=0.0), mostly_bad, 50)
+def test_the_double_q_learner_is_cql_without_its_term():
+    *_, own = fitted(DQNConfig(), mostly_bad(), 50)
+    *_, other = fitted(CQLConfig(cql_alpha=0.0), mostly_bad(), 50)
     assert own.name == "double DQN"
     assert all(
         np.array_equal(a, b)
@@ -257,9 +205,9 @@ def test_the_double_q_learner_is_cql_without_its_term(mostly_bad):
     )
 
 
-def test_much_conservatism_ranks_acts_as_the_data_do(mostly_bad):
-    *_, policy = fitted(CQLConfig(cql_alpha=300.0), mostly_bad, 600)
-    seen, values = counts(mostly_bad), policy.scores(embedding(SIZE))
+def test_much_conservatism_ranks_acts_as_the_data_do():
+    *_, policy = fitted(CQLConfig(cql_alpha=300.0), mostly_bad(), 600)
+    seen, values = counts(mostly_bad()), policy.scores(embedding(SIZE))
     compared = 0
     for state in np.flatnonzero(seen.sum(1) >= 100):
         for act, other in np.argwhere(seen[state][:, None] > 2 * seen[state] + 20):
@@ -268,10 +216,10 @@ def test_much_conservatism_ranks_acts_as_the_data_do(mostly_bad):
     assert compared > 100
 
 
-def test_the_conservative_gap_falls_with_alpha(mostly_bad):
+def test_the_conservative_gap_falls_with_alpha():
     gaps = []
     for alpha in (0.0, 0.05, 0.5, 5.0):
-        *_, learner, _ = fitted(CQLConfig(cql_alpha=alpha, **OFTEN), mostly_bad, 250)
+        *_, learner, _ = fitted(CQLConfig(cql_alpha=alpha, **OFTEN), mostly_bad(), 250)
         gaps.append(learner.history[-1]["conservative_gap"])
     assert all(low + 0.03 < high for high, low in pairwise(gaps))
 
@@ -279,11 +227,8 @@ def test_the_conservative_gap_falls_with_alpha(mostly_bad):
 # -- 6: acts that nobody has tried -----------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def all_is_lost():
-    """Every ending is 1 worse: all true values are below 0, where untrained values begin."""
-    env = ToyDialogue(SIZE, end_shift=-1.0)
-    return record(majority_bad(), 800, shares=MAJORITY_BAD, env=env)
+ALL_IS_LOST = -1.0
+"""Every ending is 1 worse: all true values are below 0, where untrained values begin."""
 
 
 def strange(table):
@@ -292,8 +237,8 @@ def strange(table):
     return table[there, BLUNDERS:].sum() / there.sum()
 
 
-def test_double_q_learning_believes_in_acts_that_nobody_tried(all_is_lost):
-    table, _, _, policy = fitted(DQNConfig(**OFTEN), all_is_lost, 600)
+def test_double_q_learning_believes_in_acts_that_nobody_tried():
+    table, _, _, policy = fitted(DQNConfig(**OFTEN), mostly_bad(ALL_IS_LOST), 600)
     assert strange(table) > 0.2
     assert policy.scores(embedding(SIZE))[START].max() > 0
 
@@ -309,8 +254,8 @@ def test_double_q_learning_believes_in_acts_that_nobody_tried(all_is_lost):
     ],
     ids=["CQL", "BCQ", "IQL", "MC", "KL"],
 )
-def test_careful_learners_do_not(all_is_lost, config):
-    table, _, learner, _ = fitted(config, all_is_lost, 600)
+def test_careful_learners_do_not(config):
+    table, _, learner, _ = fitted(config, mostly_bad(ALL_IS_LOST), 600)
     assert strange(table) == 0.0
     values = learner.algorithm.critic(torch.from_numpy(embedding(SIZE))).detach().numpy().min(0)
     assert ((values * table).sum(1)[visited(table)] < 0).all()
@@ -323,9 +268,7 @@ GOOD = {
     "CQL": CQLConfig(cql_alpha=0.05, **OFTEN),
     "CQL by return": CQLConfig(cql_alpha=0.05, weighting="return", **OFTEN),
     "CQL by importance": CQLConfig(cql_alpha=0.05, weighting="importance", **OFTEN),
-    "CQL of a pessimistic ensemble": CQLConfig(
-        cql_alpha=0.05, critics=3, pessimism=1.0, **OFTEN
-    ),
+    "CQL of a pessimistic ensemble": CQLConfig(cql_alpha=0.05, critics=3, pessimism=1.0, **OFTEN),
     "CQL towards the behaviour": CQLConfig(cql_alpha=0.05, bc_weight=0.05, **OFTEN),
     "CQL with KL": CQLConfig(cql_alpha=0.0, kl_weight=0.2, **OFTEN),
     "IQL": IQLConfig(expectile=0.9, target_rate=0.02),
@@ -335,14 +278,14 @@ GOOD = {
 }
 
 
-def test_a_clone_of_bad_conversations_is_bad(mostly_bad):
-    _, value, *_ = fitted(BCConfig(), mostly_bad, 500)
+def test_a_clone_of_bad_conversations_is_bad():
+    _, value, *_ = fitted(BCConfig(), mostly_bad(), 500)
     assert value < -0.3
 
 
 @pytest.mark.parametrize("algorithm", GOOD)
-def test_good_replies_are_found_among_bad_ones(mostly_bad, algorithm):
-    _, value, *_ = fitted(GOOD[algorithm], mostly_bad, 600)
+def test_good_replies_are_found_among_bad_ones(algorithm):
+    _, value, *_ = fitted(GOOD[algorithm], mostly_bad(), 600)
     assert value > 0.55
 
 
@@ -361,133 +304,6 @@ def test_nothing_is_lost_on_the_words_of_an_expert(expert, algorithm):
     best = MODEL.values(script())[START]
     _, value, *_ = fitted({**GOOD, "BEAR": BEARConfig()}[algorithm], expert, 400)
     assert value >= best - 0.05
-
-
-# -- 10: multipliers -------------------------------------------------------------------------------
-
-
-def prepared(config, data):
-    """A learner that has learnt a little, and a batch."""
-    learner = configured(config, **SMALL).create()
-    turns = learner.build(data)
-    learner.fit(turns, 50)
-    return learner.algorithm, learner.generator, turns[torch.arange(64)]
-
-
-@pytest.mark.parametrize("threshold", [1e-6, 1.2])
-def test_bears_multiplier_moves_nothing_but_itself(mostly_bad, threshold):
-    config = BEARConfig(mmd_threshold=threshold, actor_learning_rate=1e-12)
-    bear, generator, batch = prepared(config, mostly_bad)
-    # What the step must be, worked out on its own: values and clone as they were before it.
-    chosen = bear.actor(batch["observations"])[0].softmax(-1)
-    values = bear.critic(batch["observations"]).detach().amin(0)
-    behavior = bear.clone(batch["observations"])[0].detach().softmax(-1)
-    away = mmd2(chosen, behavior, "gaussian", 1.0).mean()
-    gain = (chosen * values).sum(-1).mean()
-    parts = [*bear.actor.parameters()]
-    pulls = torch.autograd.grad(away, parts, retain_graph=True)
-    pushes = torch.autograd.grad(-gain, parts)
-    before = bear.alpha.log.item()
-    metrics, _ = bear.update(batch, generator, 1)
-    assert (bear.alpha.log.item() > before) == (away.item() > threshold)
-    assert bear.alpha.log.grad.item() == pytest.approx(-(away.item() - threshold), rel=1e-4)
-    alpha = metrics["alpha"]
-    for part, pull, push in zip(parts, pulls, pushes, strict=True):
-        assert torch.allclose(part.grad, push + alpha * pull, atol=1e-6)
-    assert any((alpha * pull).abs().max() > 1e-4 for pull in pulls)  # it does pull
-
-
-def test_cqls_multiplier_moves_nothing_but_itself(mostly_bad):
-    config = CQLConfig(lagrange_threshold=0.5)
-    cql, generator, batch = prepared(config, mostly_bad)
-    values = cql.critic(batch["observations"])
-    with torch.no_grad():
-        targets = batch["rewards"] + batch["discounts"] * cql.next_values(batch)
-    td = huber(taken(values, batch["actions"]), targets).mean()
-    gap = conservative_gap(values, batch["actions"], batch["masks"]).mean()
-    parts, before = [*cql.critic.parameters()], cql.alpha.log.item()
-    of_td = torch.autograd.grad(td, parts, retain_graph=True)
-    of_gap = torch.autograd.grad(gap, parts)
-    metrics, _ = cql.update(batch, generator, 1)
-    assert gap.item() > 0.5 and cql.alpha.log.item() > before
-    assert cql.alpha.log.grad.item() == pytest.approx(-(gap.item() - 0.5), rel=1e-4)
-    for part, one, other in zip(parts, of_td, of_gap, strict=True):
-        assert torch.allclose(part.grad, one + metrics["alpha"] * other, atol=1e-6)
-
-
-def test_bear_keeps_its_distance_where_value_pulls_away(mostly_bad):
-    *_, near, _ = fitted(BEARConfig(mmd_threshold=0.1), mostly_bad, 500)
-    assert near.history[-1]["mmd2"] < 0.12
-    *_, far, _ = fitted(BEARConfig(mmd_threshold=2.0), mostly_bad, 500)
-    assert far.history[-1]["mmd2"] > 0.2  # what would be done without the constraint
-    assert far.history[-1]["alpha"] < near.history[-1]["alpha"]
-
-
-# -- 15: masks -------------------------------------------------------------------------------------
-
-
-def poisoned(algorithm, act):
-    """Every network that scores acts now likes this one best by far."""
-    with torch.no_grad():
-        for name, part in algorithm.parts.named_parameters():
-            if "biases" in name and part.shape[-1] == ACTS:
-                part[..., act] = 1e3
-
-
-@pytest.mark.parametrize("algorithm", EVERY)
-def test_an_illegal_act_is_neither_bootstrapped_nor_learnt_from_nor_chosen(mostly_bad, algorithm):
-    forbidden = BLUNDERS  # never done here, so that it may be forbidden everywhere
-    legal = np.array([act != forbidden for act in range(ACTS)], np.int8)
-    data = [
-        dataclasses.replace(episode, masks=np.tile(legal, (len(episode) + 1, 1)))
-        for episode in mostly_bad[:200]
-    ]
-    rows, chosen, masks = [], [], np.tile(legal, (STATES, 1))
-    for poison in (False, True):
-        learner = configured(EVERY[algorithm], **SMALL).create()
-        turns = learner.build(data)
-        learner.fit(turns, 20)
-        if poison:
-            poisoned(learner.algorithm, forbidden)
-        errors = learner.update(turns[torch.arange(200)])
-        metrics = {name: float(value) for name, value in learner._sums.items()}
-        rows.append((errors, metrics))
-        chosen.append(learner.algorithm.policy().action_probs(embedding(SIZE), masks))
-    assert not any(table[:, forbidden].any() for table in chosen)
-    (errors, metrics), (poisoned_errors, poisoned_metrics) = rows
-    assert poisoned_metrics.keys() == metrics.keys()
-    for name in metrics.keys() - {"accuracy"}:
-        assert poisoned_metrics[name] == pytest.approx(metrics[name], rel=1e-4, abs=1e-6), name
-    if errors is not None:
-        assert torch.allclose(errors, poisoned_errors, atol=1e-5)
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**31), st.floats(0, 1), st.floats(0, 2), st.sampled_from([0.0, 0.7]))
-def test_no_policy_ever_gives_an_illegal_act_a_chance(seed, threshold, prior, temperature):
-    chance = np.random.default_rng(seed)
-
-    def network():
-        return [(chance.normal(size=(3, 5)).astype("f4"), chance.normal(size=5).astype("f4"))]
-
-    policy = DiscretePolicy(
-        [network(), network()], temperature=temperature, pessimism=None, support=network(),
-        threshold=threshold, prior=prior,
-    )  # fmt: skip
-    masks = chance.random((20, 5)) < 0.5
-    masks[np.arange(20), chance.integers(5, size=20)] = True
-    found = policy.action_probs(chance.normal(size=(20, 3)), masks)
-    assert not found[~masks].any()
-    assert np.allclose(found.sum(1), 1.0)
-
-
-def test_after_an_end_where_nothing_is_legal_values_stay_finite():
-    nothing = np.array([[1, 1], [0, 0]], np.int8)
-    data = [conversation([[1.0, 0.0], [0.0, 0.0]], [a], [1.0], nothing) for a in (0, 1)]
-    for config in EVERY.values():
-        learner = configured(config, hidden=(8,), batch_size=8).create()
-        learner.fit(data, 20)
-        assert all(torch.isfinite(part).all() for part in learner.algorithm.parts.parameters())
 
 
 # -- 16: stitching ---------------------------------------------------------------------------------
@@ -555,19 +371,19 @@ def test_bad_options_are_refused(config, options, reason):
         config(**options)
 
 
-def test_importance_takes_propensities(mostly_bad):
-    bare = [dataclasses.replace(episode, propensities=None) for episode in mostly_bad[:5]]
+def test_importance_takes_propensities():
+    bare = [dataclasses.replace(episode, propensities=None) for episode in mostly_bad()[:5]]
     with pytest.raises(DatasetError, match="propensity"):
         CQLConfig(weighting="importance").create().fit(bare, 1)
 
 
-def test_a_clone_of_the_best_leaves_the_rest_alone(mostly_bad):
-    _, value, *_ = fitted(BCConfig(best=0.2), mostly_bad, 600)
+def test_a_clone_of_the_best_leaves_the_rest_alone():
+    _, value, *_ = fitted(BCConfig(best=0.2), mostly_bad(), 600)
     assert value > 0.55
 
 
-def test_a_policy_held_by_kl_is_saved_with_what_holds_it(mostly_bad, tmp_path):
-    *_, policy = fitted(CQLConfig(kl_weight=0.3), mostly_bad, 100)
+def test_a_policy_held_by_kl_is_saved_with_what_holds_it(tmp_path):
+    *_, policy = fitted(CQLConfig(kl_weight=0.3), mostly_bad(), 100)
     policy.save(tmp_path / "one")
     rows = embedding(SIZE)
     assert policy.prior == 0.3

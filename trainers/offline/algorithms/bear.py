@@ -65,9 +65,7 @@ class BEARConfig(OfflineConfig):
         above(self, 0, "mmd_threshold", "sigma", "alpha", "alpha_learning_rate", "target_rate")
         above(self, 0, *(["actor_learning_rate"] if self.actor_learning_rate is not None else []))
         if self.kernel not in KERNELS:
-            raise InvalidConfiguration(
-                f"kernel={self.kernel!r}; it is one of {', '.join(KERNELS)}"
-            )
+            raise InvalidConfiguration(f"kernel={self.kernel!r}; it is one of {', '.join(KERNELS)}")
 
     def build(self, shapes: Shapes, data: Transitions) -> BEAR:
         """The algorithm, untrained."""
