@@ -110,12 +110,13 @@ def _columns(buffer: Any) -> dict[str, NDArray[Any]]:
 
 def begin_stretch(model: Any, number: int) -> None:
     """Chance and all conversations begin anew, as the run's seed and `number` say."""
+    _close_replay(model)
     model.set_random_seed(child(model.seed, number) & 0x7FFFFFFF)
     model._last_obs = model.env.reset()
     model._last_episode_starts = np.ones(model.n_envs, dtype=bool)
 
 
-def close_replay(model: Any) -> None:
+def _close_replay(model: Any) -> None:
     """What was under way is cut off: returns over several steps end at the newest row."""
     buffer = getattr(model, "replay_buffer", None)
     if buffer is not None and buffer.size():

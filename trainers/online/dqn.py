@@ -26,7 +26,10 @@ class DQNConfig:
     In an environment that masks its acts, a' and the acts that explore are legal ones. Returns of n
     steps are not corrected for acts that explored.
 
-    TRIED
+    Tried as in `trainers.online.ppo`: 120,000 turns give 0.026 [0.015, 0.044] in 89 CPU-s; before
+    them it is 0.000 [0.000, 0.008]. With n = 5, two gradient steps and layers of 256, 25,000
+    turns took 42 CPU-s and gave 0.007. Actor-critics learn the desk faster; where
+    hanging up at once tempts (`trainers.toy_dialogue`), it is DQN that does not fall for it.
     """
 
     algorithm: ClassVar[str] = "DQN"
@@ -43,9 +46,9 @@ class DQNConfig:
     """Agent turns of one gradient step."""
     train_every: int = 1
     """Steps of all conversations between two updates."""
-    gradient_steps: int = 2
+    gradient_steps: int = 1
     """Gradient steps of an update."""
-    n_step_td: int = 5
+    n_step_td: int = 10
     """n: rewards that are summed before bootstrapping; more carry a late success faster."""
     target_update: int = 1_000
     """Agent turns between two copies to the target network."""
@@ -59,7 +62,7 @@ class DQNConfig:
     """ε from then on."""
     max_grad_norm: float = 10.0
     """Longer gradients are shortened to this."""
-    hidden: tuple[int, ...] = (256, 256)
+    hidden: tuple[int, ...] = (128, 128)
     """Units of each layer."""
     seed: int = 0
     """Of weights, exploration, minibatches and conversations."""

@@ -96,7 +96,7 @@ class SB3Learner:
 
         `make_env` gives a new environment each time. `progress` and `callbacks` hear the steps
         done and the newest metrics between rollouts; one that returns True ends the run.
-        Evaluators score the policy every `evaluate_every` steps, and at the end.
+        Evaluators score the policy every `evaluate_every` steps (0: never), and at the end.
 
         Where there is a file at `checkpoint`, the run goes on from it; one is written there every
         `checkpoint_every` steps and at the end (`trainers.online.checkpoints` says what is exact).
@@ -129,6 +129,7 @@ class SB3Learner:
                 model.learn(
                     n_steps - model.num_timesteps, callback=run, reset_num_timesteps=not resumed
                 )
+            model.logger.close()
         finally:
             environments.close()
         return policy
@@ -186,7 +187,6 @@ def environments_for(config: OnlineConfig, make_env: Callable[[], gym.Env[Any, A
     Raises InvalidConfiguration as `SB3Learner.fit` says.
     """
     environments: VecEnv = VecMonitor(side_by_side(make_env, config.n_envs))
-    environments.seed(config.seed)
     acts = isinstance(environments.action_space, spaces.Discrete)
     if config.algorithm in _ACTS_ALONE and not acts:
         raise InvalidConfiguration(

@@ -26,7 +26,8 @@ class QRDQNConfig:
     In an environment that masks its acts, a* and the acts that explore are legal ones. Returns of n
     steps are not corrected for acts that explored.
 
-    TRIED
+    The defaults are DQN's; they were tried on small tasks (`tests/test_online_learners.py`), not at
+    the desk.
     """
 
     algorithm: ClassVar[str] = "QRDQN"
@@ -43,9 +44,9 @@ class QRDQNConfig:
     """Agent turns of one gradient step."""
     train_every: int = 1
     """Steps of all conversations between two updates."""
-    gradient_steps: int = 2
+    gradient_steps: int = 1
     """Gradient steps of an update."""
-    n_step_td: int = 5
+    n_step_td: int = 10
     """n: rewards that are summed before bootstrapping; more carry a late success faster."""
     n_quantiles: int = 32
     """Quantiles θ_i of each act."""
@@ -61,7 +62,7 @@ class QRDQNConfig:
     """ε from then on."""
     max_grad_norm: float = 10.0
     """Longer gradients are shortened to this."""
-    hidden: tuple[int, ...] = (256, 256)
+    hidden: tuple[int, ...] = (128, 128)
     """Units of each layer."""
     seed: int = 0
     """Of weights, exploration, minibatches and conversations."""

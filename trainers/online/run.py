@@ -19,7 +19,7 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "stable_baselines3", "sb3") from error
 
-from trainers.online.checkpoints import History, begin_stretch, close_replay
+from trainers.online.checkpoints import History, begin_stretch
 
 Evaluator = Callable[[Policy], float]
 Callback = Callable[[int, Mapping[str, float]], object]
@@ -66,10 +66,8 @@ class Run(BaseCallback):
             return
         if done - self._kept >= self._keep_every:
             self._kept = done
-            close_replay(self.model)
             self._keep()
-            begin_stretch(self.model, done)
-        elif done == self._kept:  # the run begins, or goes on
+        if done == self._kept:  # a stretch begins, or is taken up again
             begin_stretch(self.model, done)
 
     def _on_step(self) -> bool:

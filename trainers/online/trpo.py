@@ -21,7 +21,7 @@ class TRPOConfig:
 
     There is no entropy bonus: what explores is the slow step.
 
-    TRIED
+    Tried as in `trainers.online.ppo`: 0.100 [0.077, 0.129] in 109 CPU-s, more than twice PPO's.
     """
 
     algorithm: ClassVar[str] = "TRPO"
