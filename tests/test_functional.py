@@ -8,7 +8,11 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from convgym.data.transitions import returns_to_go  # noqa: E402
-from trainers.functional import discounted_sums, generalized_advantages  # noqa: E402
+from trainers.functional import (  # noqa: E402
+    discounted_sums,
+    expectile_loss,
+    generalized_advantages,
+)
 
 
 def drawn(seed, steps):
@@ -86,3 +90,17 @@ def test_with_lambda_1_the_critic_learns_plain_returns_and_the_value_of_a_cut():
     assert returns.tolist() == [pytest.approx([1 + 0.5 * (2 + 0.5 * 4), 0, 2 + 0.5 * 4])]
     _, ended = generalized_advantages(rewards, values, mask, 0.5, 1.0)
     assert ended.tolist() == [pytest.approx([2.0, 0, 2.0])]
+
+
+def test_expectile_loss_by_hand():
+    q, v = torch.tensor([3.0, 1.0]), torch.tensor([1.0, 3.0])
+    assert expectile_loss(q - v, 0.9).tolist() == pytest.approx([0.9 * 4, 0.1 * 4])
+    assert expectile_loss(q - v, 0.5).tolist() == pytest.approx([2.0, 2.0])
+
+
+def test_the_value_that_minimises_it_is_the_expectile():
+    """Of 0 and 1, half each, the τ-expectile is τ."""
+    q = torch.tensor([0.0, 1.0])
+    tried = torch.linspace(0, 1, 101)
+    losses = torch.stack([expectile_loss(q - v, 0.8).sum() for v in tried])
+    assert float(tried[losses.argmin()]) == pytest.approx(0.8)

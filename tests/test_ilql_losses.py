@@ -13,7 +13,6 @@ pytest.importorskip("safetensors", reason="safetensors is not installed")
 
 from trainers.llm.ilql_losses import (  # noqa: E402
     conservative_loss,
-    expectile_loss,
     mean_of,
     perturbed,
     td_loss,
@@ -116,30 +115,10 @@ def test_no_conversations_are_refused():
 # -- losses
 
 
-def test_expectile_loss_by_hand():
-    q, v = torch.tensor([3.0, 1.0]), torch.tensor([1.0, 3.0])
-    assert expectile_loss(q, v, 0.9).tolist() == pytest.approx([0.9 * 4, 0.1 * 4])
-    assert expectile_loss(q, v, 0.5).tolist() == pytest.approx([2.0, 2.0])
-
-
-def test_the_value_that_minimises_it_is_the_expectile():
-    """Of 0 and 1, half each, the τ-expectile is τ."""
-    q = torch.tensor([0.0, 1.0])
-    tried = torch.linspace(0, 1, 101)
-    losses = torch.stack([expectile_loss(q, v.expand(2), 0.8).sum() for v in tried])
-    assert float(tried[losses.argmin()]) == pytest.approx(0.8)
-
-
 def test_targets_by_hand_and_without_gradient():
     next_v = torch.tensor([10.0, 10.0, 10.0], requires_grad=True)
     found = td_targets(torch.tensor([0.0, 2.0, 2.0]), torch.tensor([1.0, 0.5, 0.0]), next_v)
     assert found.tolist() == [10.0, 7.0, 2.0] and not found.requires_grad
-
-
-def test_the_value_loss_does_not_move_action_values():
-    q, v = torch.ones(2, requires_grad=True), torch.zeros(2, requires_grad=True)
-    expectile_loss(q, v, 0.7).sum().backward()
-    assert q.grad is None and v.grad is not None
 
 
 def test_both_value_functions_meet_the_target():

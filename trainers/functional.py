@@ -1,4 +1,4 @@
-"""Returns and advantages of steps in time, which more than one kind of learner needs; pure.
+"""Returns, advantages and expectiles, which more than one kind of learner needs; pure.
 
     mask      1    1    0    0    1    1     1: the policy acted here; 0: somebody else, or nobody
     rewards   r0   r1   ·    ·    r4   r5    what stands at a 0 has no influence
@@ -60,3 +60,11 @@ def generalized_advantages(
     errors = rewards + discount * following - values
     advantages = discounted_sums(errors, mask, discount * lam)
     return advantages.masked_fill(~mask, 0.0), (advantages + values).masked_fill(~mask, 0.0)
+
+
+def expectile_loss(errors: Tensor, expectile: float) -> Tensor:
+    """|τ − 1(d < 0)| d²: the value that minimises it is the τ-expectile (arXiv:2110.06169, eq. 5).
+
+    `errors` d = Q − V, of any shape.
+    """
+    return torch.where(errors < 0, 1.0 - expectile, expectile) * errors.square()

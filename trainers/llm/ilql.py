@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgym.errors import InvalidConfiguration, MissingExtra
+from trainers.functional import expectile_loss
 from trainers.llm.checkpoints import read_checkpoint, restore, write_checkpoint
 from trainers.llm.ilql_losses import (
     conservative_loss,
-    expectile_loss,
     mean_of,
     perturbed,
     td_loss,
@@ -164,9 +164,10 @@ class ILQL:
             believed = self.target.hidden(batch.tokens, batch.attention)[batch.row, batch.before]
             q_hat = _of(self.target.action_values(believed), batch.token).amin(dim=0)
         targets = td_targets(batch.reward, batch.discount, followed)
+        above = expectile_loss(q_hat.detach() - v, self.config.expectile)
         return {
             "td": mean_of(td_loss(_of(q, batch.token), targets), batch.known),
-            "value": mean_of(expectile_loss(q_hat, v, self.config.expectile), batch.known),
+            "value": mean_of(above, batch.known),
             "conservative": self.config.conservatism * conservative_loss(q, batch.token).mean(),
         }
 

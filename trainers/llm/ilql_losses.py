@@ -11,18 +11,10 @@ from __future__ import annotations
 from convgym.errors import MissingExtra
 
 try:
-    import torch
     from torch import Tensor
     from torch.nn import functional as F
 except ImportError as error:
     raise MissingExtra(error.name or "torch", "llm") from error
-
-
-def expectile_loss(q: Tensor, v: Tensor, expectile: float) -> Tensor:
-    """L₂^τ = |τ − 1(Q < V)| · (Q − V)² of each token; no gradient to `q`.  # (M,)"""
-    above = q.detach() - v
-    weight = torch.where(above < 0, 1.0 - expectile, expectile)
-    return weight * above**2
 
 
 def td_targets(reward: Tensor, discount: Tensor, next_v: Tensor) -> Tensor:

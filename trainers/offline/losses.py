@@ -58,14 +58,6 @@ def huber(values: Tensor, targets: Tensor) -> Tensor:
     return functional.smooth_l1_loss(values, targets.expand_as(values), reduction="none")
 
 
-def expectile_loss(errors: Tensor, expectile: float) -> Tensor:
-    """|τ − 1(d < 0)| d²: the value that minimises it is the τ-expectile (arXiv:2110.06169, eq. 5)
-
-    (…, B) → (…, B)
-    """
-    return torch.where(errors < 0, 1.0 - expectile, expectile) * errors.square()
-
-
 def conservative_gap(
     values: Tensor, actions: Tensor, masks: Tensor | None, floor: Tensor | None = None
 ) -> Tensor:
@@ -108,5 +100,5 @@ def inverse_propensities(propensities: Tensor, most: float) -> Tensor:
 
 
 def exponential(advantages: Tensor, most: float) -> Tensor:
-    """exp(A), at most `most`.  (B,)"""
-    return advantages.exp().clamp(max=most)
+    """exp(A), at most `most`, so that no row rules a batch.  (B,)"""
+    return advantages.clamp(max=math.log(most)).exp()

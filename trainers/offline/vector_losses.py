@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -37,16 +36,6 @@ def squashed_gaussian(heads: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
     # log(1 − tanh²(u)) without cancellation.
     shrunk = 2.0 * (_LOG_2 - raw - functional.softplus(-2.0 * raw))
     return raw.tanh(), log_normal - shrunk.sum(-1)
-
-
-def expectile(errors: Tensor, level: float) -> Tensor:
-    """|τ − 1(d < 0)| d² (Kostrikov et al., 2021, arXiv:2110.06169, eq. 5).  Any shape."""
-    return torch.where(errors < 0, 1.0 - level, level) * errors.square()
-
-
-def advantage_weights(advantages: Tensor, temperature: float, most: float) -> Tensor:
-    """min(exp(β A), most); `most` keeps single rows from ruling a batch.  Any shape."""
-    return (temperature * advantages).clamp(max=math.log(most)).exp()
 
 
 def soft_minimum(values: Tensor, weight: float) -> Tensor:

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from convgym.errors import InvalidConfiguration
+from trainers.functional import expectile_loss
 from trainers.offline.batches import Transitions
 from trainers.offline.config import Batch, Metrics, OfflineConfig, Shapes, above, at_least, within
 from trainers.offline.discrete_policy import DiscretePolicy
 from trainers.offline.losses import (
     cross_entropy,
-    expectile_loss,
     exponential,
     mean,
     pessimistic,

@@ -9,15 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from convgym.errors import InvalidConfiguration
+from trainers.functional import expectile_loss
 from trainers.offline.batches import Transitions
 from trainers.offline.config import Batch, Metrics, OfflineConfig, Shapes, above, at_least, within
-from trainers.offline.losses import mean, td_target
+from trainers.offline.losses import exponential, mean, td_target
 from trainers.offline.networks import MLP, adam, follow, frozen
 from trainers.offline.vector_losses import (
     LEAST_LOG_STD,
     MOST_LOG_STD,
-    advantage_weights,
-    expectile,
     gaussian_log_prob,
 )
 from trainers.offline.vector_networks import VectorActions, descend, values
@@ -99,7 +98,7 @@ class VectorIQL:
             following = self.value(batch["next_observations"])[0, :, 0].float()
             targets = td_target(batch["rewards"], batch["discounts"], following)
         value = self.value(observations)[0, :, 0].float()
-        value_loss = mean(expectile(known - value, config.expectile), weights)
+        value_loss = mean(expectile_loss(known - value, config.expectile), weights)
         found = values(self.critic, observations, actions)  # (2, B)
         td = mean((found - targets).square(), weights)
         descend(self.optimizers["critics"], value_loss + td)  # of no common parameters
@@ -108,7 +107,7 @@ class VectorIQL:
         advantages = known - value.detach()
         means = self.actor(observations)[0].float().tanh()
         likely = gaussian_log_prob(actions, means, self._log_std())
-        better = advantage_weights(advantages, config.temperature, config.most_weight)
+        better = exponential(config.temperature * advantages, config.most_weight)
         actor_loss = -mean(better * likely, weights)
         descend(self.optimizers["actor"], actor_loss)
         metrics = {
