@@ -36,7 +36,7 @@ import torch
 import convgym  # noqa: F401 (registers the ids)
 from convgym.errors import ConvGymError, InvalidConfiguration
 from convgym.policies.policy import Policy
-from trainers.callbacks import Callback, CSVLog, ProgressBar, Row, TensorBoardLog
+from trainers.callbacks import Callback, CSVLog, ProgressBar, TensorBoardLog
 from trainers.offline.config import Shapes, checked
 from trainers.offline.environments import Flat, Masked, flat_size
 from trainers.offline.registry import config_of
@@ -73,16 +73,9 @@ def config_for(options: argparse.Namespace, shapes: Shapes) -> Any:
     return checked(config_of(options.algorithm, discrete=shapes.discrete), named)
 
 
-def callbacks_for(options: argparse.Namespace, learner: Any) -> list[Callback]:
+def callbacks_for(options: argparse.Namespace) -> list[Callback]:
     """Progress bar, CSV and, if wanted, TensorBoard."""
-
-    def log(row: Row) -> None:
-        """Written anew each time: who goes on from a checkpoint has the rows before it, too."""
-        file = CSVLog(options.out / "log.csv")
-        for past in learner.history:
-            file(past)
-
-    found: list[Callback] = [ProgressBar(options.steps), log]
+    found: list[Callback] = [ProgressBar(options.steps), CSVLog(options.out / "log.csv")]
     if options.tensorboard:
         found.append(TensorBoardLog(options.out / "tensorboard"))
     return found
@@ -112,7 +105,7 @@ def learn(options: argparse.Namespace) -> Mapping[str, Any]:
         evaluators if env is not None and options.evaluate_every else None,
         shapes=shapes,
         evaluate_every=options.evaluate_every,
-        callbacks=callbacks_for(options, learner),
+        callbacks=callbacks_for(options),
         **keywords,
     )
     options.out.mkdir(parents=True, exist_ok=True)

@@ -80,7 +80,7 @@ def score(policy: Policy, env: gym.Env[Any, Any], episodes: int, split: str, our
 
 def train(asked: argparse.Namespace) -> None:
     """Score, learn, score, save."""
-    from trainers.online.reports import ProgressLine
+    from trainers.callbacks import ProgressBar
 
     settings = {"seed": asked.seed, **asked.settings}
     if "hidden" in settings:
@@ -99,7 +99,7 @@ def train(asked: argparse.Namespace) -> None:
     policy = learner.fit(
         training,
         asked.steps,
-        progress=ProgressLine(asked.steps),
+        callbacks=[ProgressBar(asked.steps)],
         checkpoint=asked.checkpoint,
         log=asked.log,
     )

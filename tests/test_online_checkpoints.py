@@ -1,6 +1,5 @@
 """Online runs that are broken off and taken up again end as if they had not been."""
 
-import io
 import json
 import os
 import subprocess
@@ -20,7 +19,7 @@ import torch
 from online_tasks import Doors, DoorsOfParts, mean_return
 from small_learners import NAMES, learner, weights
 
-from trainers.online.reports import EarlyStopping, ProgressLine
+from trainers.callbacks import EarlyStopping
 
 torch.set_num_threads(1)
 
@@ -173,22 +172,6 @@ def test_a_run_that_is_killed_ends_with_the_same_weights(tmp_path):
 # -- callbacks -------------------------------------------------------------------------------------
 
 
-def test_early_stopping_counts_evaluations_without_a_rise():
-    stops = EarlyStopping("wins", patience=2, least_gain=0.1)
-    rows = [
-        {"wins": 0.5},
-        {"return": 9.0},
-        {"wins": 0.55},
-        {"wins": 0.7},
-        {"wins": 0.7},
-        {"wins": 0.1},
-    ]
-    assert [stops(step, row) for step, row in enumerate(rows)] == [False] * 5 + [True]
-    assert stops.best == 0.7
-    with pytest.raises(InvalidConfiguration, match="patience=0"):
-        EarlyStopping("wins", 0)
-
-
 def test_early_stopping_ends_a_run_and_remembers_when_it_is_taken_up_again(tmp_path):
     def fit(callback):
         fitted = learner("ppo")
@@ -201,13 +184,3 @@ def test_early_stopping_ends_a_run_and_remembers_when_it_is_taken_up_again(tmp_p
     history = fit(EarlyStopping("wins", patience=3))
     assert 4 <= len(history) <= 5
     assert len(fit(EarlyStopping("wins", patience=3))) <= len(history) + 1
-
-
-def test_the_progress_line_is_written_over_and_ends():
-    page = io.StringIO()
-    line = ProgressLine(2_000, page)
-    line(1_000, {"step": 1_000.0, "wins": 0.25})
-    line(2_000, {"step": 2_000.0, "wins": 0.5})
-    first, second = page.getvalue().split("\r")[1:]
-    assert "1,000 steps" in first and "wins 0.25" in first and first.count("█") == 12
-    assert "2,000 steps" in second and second.endswith("\n") and second.count("█") == 24

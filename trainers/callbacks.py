@@ -3,7 +3,8 @@
     row    {"step": 2000, "loss": 0.31, "success": 0.4, …}   means since the last row, evaluations
     callback(row) ─► True to stop, else None
 
-A callback is any such function; these have a memory. Knows nothing of learners.
+A callback is any such function; these have a memory. A run that is taken up again tells them its
+history first. Knows nothing of learners.
 """
 
 from __future__ import annotations
@@ -20,46 +21,49 @@ from convgym.errors import InvalidConfiguration, MissingExtra
 Row = Mapping[str, float]
 Callback = Callable[[Row], bool | None]
 
+_WIDTH = 24
+
 
 class EarlyStopping:
-    """Stops once `metric` has not risen by `least` in `patience` rows that have it."""
+    """Stops when `metric` has not risen by over `least_gain` in `patience` rows that have it."""
 
-    def __init__(self, metric: str, patience: int = 5, least: float = 0.0) -> None:
-        if patience < 1:
-            raise InvalidConfiguration(f"patience={patience}; it must be 1 or more")
-        self.metric, self.patience, self.least = metric, patience, least
-        self.best, self.since = -float("inf"), 0
+    def __init__(self, metric: str, patience: int = 5, least_gain: float = 0.0) -> None:
+        if patience < 1 or least_gain < 0:
+            raise InvalidConfiguration(
+                f"patience={patience}, least_gain={least_gain}; patience counts from 1 and a gain "
+                "from 0"
+            )
+        self.metric, self.patience, self.least_gain = metric, patience, least_gain
+        self.best, self.waited = -float("inf"), 0
 
     def __call__(self, row: Row) -> bool:
         """Whether to stop."""
-        if self.metric in row:
-            better = row[self.metric] > self.best + self.least
-            self.best = max(self.best, row[self.metric])
-            self.since = 0 if better else self.since + 1
-        return self.since >= self.patience
+        if self.metric not in row:
+            return False
+        if row[self.metric] > self.best + self.least_gain:
+            self.best, self.waited = row[self.metric], 0
+        else:
+            self.waited += 1
+        return self.waited >= self.patience
 
 
 class ProgressBar:
-    """One line that is written over: steps done, time left, the newest metrics."""
+    """One line that is written over: steps done, steps a second, the newest metrics."""
 
     def __init__(self, total: int, stream: TextIO | None = None) -> None:
         self.total, self.stream = total, stream or sys.stderr
-        self._begun, self._first = time.monotonic(), 0.0
+        self._begun: tuple[float, float] | None = None  # time and steps of the first row
 
     def __call__(self, row: Row) -> None:
         """Write the line."""
-        done = row["step"]
-        if not self._first:
-            self._first = done
-            left = ""
-        else:
-            pace = (time.monotonic() - self._begun) / max(done - self._first, 1.0)
-            left = f"{pace * (self.total - done):5.0f} s left"
-        share = min(done / self.total, 1.0)
-        bar = "#" * round(20 * share)
-        shown = "  ".join(f"{k} {v:.4g}" for k, v in row.items() if k != "step")
-        end = "\n" if share == 1.0 else ""
-        self.stream.write(f"\r{bar:.<20} {done:.0f}/{self.total} {left} {shown}\033[K{end}")
+        now, done = time.perf_counter(), row["step"]
+        begun, first = self._begun = self._begun or (now, done)
+        pace = (done - first) / (now - begun) if done > first else 0.0
+        share = min(1.0, done / max(1, self.total))
+        shown = "  ".join(f"{k} {v:.3g}" for k, v in row.items() if k != "step")
+        bar = "█" * int(_WIDTH * share)
+        line = f"{bar:░<{_WIDTH}} {done:>9,.0f} steps {pace:>7,.0f}/s  {shown}"
+        self.stream.write(f"\r{line:<100}" + ("\n" if share == 1.0 else ""))
         self.stream.flush()
 
 

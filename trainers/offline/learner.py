@@ -135,15 +135,15 @@ class OfflineLearner:
         sampling = sampling or Uniform(len(items))
         if checkpoint is not None and Path(checkpoint).exists():
             self.load_checkpoint(checkpoint, sampling)
+            if any([_stops(callbacks, row) for row in self.history]):
+                n_steps = self.step
         while self.step < n_steps:
             self._update(items, sampling)
             last = self.step == n_steps
             due = evaluate_every and self.step % evaluate_every == 0
             if last or due or self.step % report_every == 0:
                 row = self.report(evaluators if evaluators and (last or due) else {})
-                # No generator: every callback hears every row.
-                stops = any([bool(callback(row)) for callback in callbacks])
-                if stops:
+                if _stops(callbacks, row):
                     n_steps = self.step
             done = self.step >= n_steps
             if checkpoint is not None and (done or self.step % checkpoint_every == 0):
@@ -231,6 +231,11 @@ class OfflineLearner:
             sampling.restore(_under(tensors, "sampling."))
         self.step, self._summed = about["step"], about["summed"]
         self.history = about["history"]
+
+
+def _stops(callbacks: Sequence[Callback], row: Mapping[str, float]) -> bool:
+    """Tell every callback; whether one of them wants to stop."""
+    return any([callback(row) is True for callback in callbacks])
 
 
 def _under(tensors: Mapping[str, Tensor], start: str) -> dict[str, Tensor]:

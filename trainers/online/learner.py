@@ -29,9 +29,10 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "stable_baselines3", "sb3") from error
 
+from trainers.callbacks import Callback, Row
 from trainers.online import legal_acts
 from trainers.online.checkpoints import History, read_checkpoint, write_checkpoint
-from trainers.online.run import Callback, Evaluator, Run
+from trainers.online.run import Evaluator, Run
 from trainers.online.sb3_archive import sb3_class
 from trainers.online.sb3_policy import SB3Policy
 from trainers.online.vec_env import MASKS, side_by_side
@@ -84,7 +85,7 @@ class SB3Learner:
         n_steps: int,
         evaluators: Mapping[str, Evaluator] | None = None,
         evaluate_every: int = 0,
-        progress: Callback | None = None,
+        progress: Callable[[int, Row], bool | None] | None = None,
         *,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
@@ -94,8 +95,9 @@ class SB3Learner:
     ) -> SB3Policy:
         """Learn for about `n_steps` agent turns (rounded up to whole rollouts).
 
-        `make_env` gives a new environment each time. `progress` and `callbacks` hear the steps
-        done and the newest metrics between rollouts; one that returns True ends the run.
+        `make_env` gives a new environment each time. Between rollouts `callbacks` hear the newest
+        metrics, `step` among them, and one that returns True ends the run; `progress` hears the
+        steps done and the metrics.
         Evaluators score the policy every `evaluate_every` steps (0: never), and at the end.
 
         Where there is a file at `checkpoint`, the run goes on from it; one is written there every
@@ -110,6 +112,9 @@ class SB3Learner:
         """
         environments = environments_for(self.config, make_env)
         place = None if checkpoint is None else Path(checkpoint)
+        heard = [*callbacks]
+        if progress is not None:
+            heard.append(lambda row: progress(int(row["step"]), row))
         try:
             model, resumed = self._model(environments, place)
             model.set_logger(_logger(model, log, log_formats))
@@ -119,7 +124,7 @@ class SB3Learner:
                 self.history,
                 evaluators or {},
                 evaluate_every,
-                [*callbacks, *([progress] if progress else [])],
+                heard,
                 partial(write_checkpoint, place, model, self._settings(), self.history)
                 if place
                 else None,

@@ -19,12 +19,10 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "stable_baselines3", "sb3") from error
 
+from trainers.callbacks import Callback
 from trainers.online.checkpoints import History, begin_stretch
 
 Evaluator = Callable[[Policy], float]
-Callback = Callable[[int, Mapping[str, float]], object]
-"""Hears the steps done and the newest metrics; the run ends where it returns True."""
-
 _QUIET = 1_000
 """Steps between two reports, at least."""
 
@@ -89,8 +87,8 @@ class Run(BaseCallback):
         self._tell(row)
 
     def _tell(self, row: Mapping[str, float]) -> None:
-        answers = [callback(int(row["step"]), row) for callback in self._callbacks]
-        self._stopped |= any(answer is True for answer in answers)
+        # A list: every callback hears every row.
+        self._stopped |= any([callback(row) is True for callback in self._callbacks])
 
     def _played(self) -> dict[str, float]:
         """Means over the newest hundred episodes of training, once one has ended."""

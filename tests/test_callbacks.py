@@ -1,0 +1,44 @@
+"""Callbacks of learners: when to stop, a line on the screen, rows in a file."""
+
+import csv
+import io
+
+import pytest
+
+from convgym.errors import InvalidConfiguration
+from trainers.callbacks import CSVLog, EarlyStopping, ProgressBar
+
+
+def test_early_stopping_counts_evaluations_without_a_rise():
+    stops = EarlyStopping("wins", patience=2, least_gain=0.1)
+    rows = [
+        {"wins": 0.5},
+        {"return": 9.0},
+        {"wins": 0.55},
+        {"wins": 0.7},
+        {"wins": 0.7},
+        {"wins": 0.1},
+    ]
+    assert [stops(row) for row in rows] == [False] * 5 + [True]
+    assert stops.best == 0.7
+    with pytest.raises(InvalidConfiguration, match="patience=0"):
+        EarlyStopping("wins", 0)
+
+
+def test_the_progress_bar_is_written_over_and_ends():
+    page = io.StringIO()
+    line = ProgressBar(2_000, page)
+    line({"step": 1_000.0, "wins": 0.25})
+    line({"step": 2_000.0, "wins": 0.5})
+    first, second = page.getvalue().split("\r")[1:]
+    assert "1,000 steps" in first and "wins 0.25" in first and first.count("█") == 12
+    assert "2,000 steps" in second and second.endswith("\n") and second.count("█") == 24
+
+
+def test_a_column_that_comes_late_is_empty_in_earlier_rows(tmp_path):
+    log = CSVLog(tmp_path / "new" / "log.csv")
+    for row in ({"step": 1.0}, {"step": 2.0, "success": 0.5}, {"step": 3.0}):
+        log(row)
+    with (tmp_path / "new" / "log.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    assert rows == [["step", "success"], ["1.0", ""], ["2.0", "0.5"], ["3.0", ""]]
