@@ -28,6 +28,9 @@ class MaskablePPOConfig:
     steps of a long chain are learnt before the last is ever reached. With "success" or
     "milestones", whose shaping telescopes away, the first 200,000 turns earn nothing (tried).
 
+    Tried at the desk with 800,000 turns (seed 0, 205 CPU-s with both evaluations): success of 500
+    test tasks from 0.000 [0.000, 0.008] to 0.304 [0.265, 0.346].
+
     The environment must have `action_masks()`; the learner refuses one that has not.
     """
 

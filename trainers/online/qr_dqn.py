@@ -26,8 +26,9 @@ class QRDQNConfig:
     In an environment that masks its acts, a* and the acts that explore are legal ones. Returns of n
     steps are not corrected for acts that explored.
 
-    The defaults are DQN's; they were tried on small tasks (`tests/test_online_learners.py`), not at
-    the desk.
+    Tried as in `trainers.online.ppo`: 60,000 turns still give 0.000 [0.000, 0.008], in 137 CPU-s:
+    it has learnt to keep talking, no more, where DQN begins to succeed. Small tasks it learns as
+    DQN does.
     """
 
     algorithm: ClassVar[str] = "QRDQN"

@@ -24,11 +24,10 @@ class RecurrentPPOConfig:
     h_t = LSTM(o_t, h_{t-1}),  π(a | h_t),  V(h_t);  L as in PPO, over whole stretches of a rollout
 
     For observations that forget, such as the newest message alone. Features tell all that was said,
-    and memory only costs there: three times PPO's CPU time on a small task. In an environment that
-    masks its acts, π is over the legal ones.
+    and memory only costs there. In an environment that masks its acts, π is over the legal ones.
 
-    The defaults are PPO's; they were tried on small tasks (`tests/test_online_learners.py`), not at
-    the desk.
+    Tried as in `trainers.online.ppo`, on features: 100,000 turns give 0.028 [0.017, 0.046] in 132
+    CPU-s; after as many PPO has about 0.05, in 24 CPU-s.
     """
 
     algorithm: ClassVar[str] = "RecurrentPPO"
