@@ -273,6 +273,7 @@ GOOD = {
     "CQL with KL": CQLConfig(cql_alpha=0.0, kl_weight=0.2, **OFTEN),
     "IQL": IQLConfig(expectile=0.9, target_rate=0.02),
     "IQL by weights": IQLConfig(expectile=0.9, extraction="weighted", temperature=10.0),
+    "IQL in closed form": IQLConfig(expectile=0.9, extraction="exact", temperature=10.0),
     "BCQ": BCQConfig(**OFTEN),
     "MC": MCConfig(),
 }
@@ -363,6 +364,7 @@ def test_learners_without_targets_do_not(config):
         (CQLConfig, {"critics": 2, "pessimism": -1.0}, "pessimism"),
         (IQLConfig, {"expectile": 1.0}, "expectile"),
         (IQLConfig, {"extraction": "greedy"}, "masked"),
+        (IQLConfig, {"temperature": 0.0}, "temperature"),
         (MCConfig, {"threshold": -0.1}, "threshold"),
     ],
 )
@@ -400,7 +402,7 @@ FULL = {
 }
 
 
-@pytest.mark.slow  # about 60 s
+@pytest.mark.slow  # about 60 s each
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_at_full_size_careful_learners_find_the_good_replies(seed):
     options = {"hidden": (128, 128), "discount": DISCOUNT, "seed": seed}
@@ -416,7 +418,7 @@ def test_at_full_size_careful_learners_find_the_good_replies(seed):
         assert MODEL.values(policy_table(cloned.action_probs))[START] < -0.3
 
 
-@pytest.mark.slow  # about 30 s
+@pytest.mark.slow  # about 60 s
 def test_at_full_size_iql_finds_the_expectiles():
     model = toy_model(turn_cost=0.02)
     behavior = uniform()

@@ -19,6 +19,7 @@ from trainers.callbacks import EarlyStopping
 from trainers.offline.config import Shapes, checked
 from trainers.offline.registry import ACTS as ALGORITHMS
 from trainers.offline.registry import config_from_dict, config_of
+from trainers.offline.tuned import tuned
 from trainers.toy_dialogue import ACTS as SIXTEEN
 from trainers.toy_dialogue import MAJORITY_BAD, ToyDialogue, majority_bad, record, uniform
 
@@ -276,3 +277,12 @@ def test_targets_span_n_turns_of_one_conversation(n_step):
             assert batch["discounts"][place] == pytest.approx(0.0 if over else 0.9 ** (end - t))
             assert np.array_equal(batch["next_observations"][place], episode.observations[end])
             place += 1
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_tuned_options_are_options(name):
+    config = tuned(name, seed=3)
+    assert type(config) is config_of(name, discrete=True)
+    assert (config.discount, config.seed) == (0.98, 3)
+    with pytest.raises(InvalidConfiguration, match="colour"):
+        tuned(name, colour=1)

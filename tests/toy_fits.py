@@ -45,6 +45,7 @@ EVERY = {
     "CQL with KL": CQLConfig(cql_alpha=0.01, kl_weight=0.1),
     "CQL with a learnt alpha": CQLConfig(lagrange_threshold=1.0),
     "IQL by weights": IQLConfig(extraction="weighted"),
+    "IQL in closed form": IQLConfig(extraction="exact"),
 }
 
 

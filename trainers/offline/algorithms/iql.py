@@ -23,7 +23,7 @@ from trainers.offline.losses import (
 )
 from trainers.offline.networks import MLP, adam, follow, frozen
 
-EXTRACTIONS = ("masked", "weighted")
+EXTRACTIONS = ("masked", "weighted", "exact")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,21 +36,22 @@ class IQLConfig(OfflineConfig):
 
     extraction "masked"      w = 1, a clone: argmax Q among acts with π ≥ threshold · max π
                "weighted"    w = exp(β (Q' − V)): the paper's policy is π itself
+               "exact"       w = 1: argmax of log π + β Q, to which the weighted one is a regression
 
-    Differs from the paper: masks, and the masked extraction. With few good acts in the data the
+    Differs from the paper: masks, and two of the extractions. With few good acts in the data the
     weighted one stays with the behaviour even where Q knows better.
     """
 
     expectile: float = 0.7
     """τ, in (0, 1). 0.5 values what the behaviour does; towards 1, the best that it does."""
     extraction: str = "masked"
-    """ "masked" or "weighted": how acts are chosen by what was learnt."""
+    """ "masked", "weighted" or "exact": how acts are chosen by what was learnt."""
     threshold: float = 0.1
     """Of the masked extraction: 1 leaves only the clone's own choice."""
     temperature: float = 3.0
-    """β of the weighted extraction: 0 clones, more trusts the advantages more."""
+    """β of the other extractions: near 0 they clone, more trusts Q more."""
     max_weight: float = 100.0
-    """Weights are cut here."""
+    """Weights of the weighted extraction are cut here."""
     critics: int = 2
     """Q-networks; more than one are a pessimistic ensemble."""
     pessimism: float | None = None
@@ -64,8 +65,8 @@ class IQLConfig(OfflineConfig):
         super().__post_init__()
         within(self, 0, 1, "threshold")
         at_least(self, 1, "critics")
-        at_least(self, 0, "temperature", *(["pessimism"] if self.pessimism is not None else []))
-        above(self, 0, "max_weight", "target_rate")
+        at_least(self, 0, *(["pessimism"] if self.pessimism is not None else []))
+        above(self, 0, "temperature", "max_weight", "target_rate")
         above(self, 0, *(["actor_learning_rate"] if self.actor_learning_rate is not None else []))
         within(self, 0, 1, "target_rate")
         if not 0 < self.expectile < 1:
@@ -138,13 +139,15 @@ class IQL:
         return metrics, (done.detach().mean(0) - targets).abs()
 
     def policy(self) -> DiscretePolicy:
-        """The best act that the data show, or the likeliest of the weighted clone."""
+        """The best act by the extraction."""
         if self.config.extraction == "weighted":
             return DiscretePolicy([self.actor.layers()], self.name)
+        masked = self.config.extraction == "masked"
         return DiscretePolicy(
             [self.critic.layers(e) for e in range(self.critic.count)],
             self.name,
             pessimism=self.config.pessimism if self.critic.count > 1 else 0.0,
             support=self.actor.layers(),
-            threshold=self.config.threshold,
+            threshold=self.config.threshold if masked else 0.0,
+            prior=0.0 if masked else 1.0 / self.config.temperature,
         )
