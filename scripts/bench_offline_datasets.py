@@ -44,12 +44,12 @@ Row = dict[str, Any]
 Key = tuple[str, str, int]  # dataset, algorithm, seed
 
 
-def played(policy: Any, dataset: Any, options: argparse.Namespace) -> Evaluation:
-    """A batched policy on the tasks."""
+def played(policy: Any, dataset: Any, greedy: bool, options: argparse.Namespace) -> Evaluation:
+    """A batched policy on the tasks; the behaviour keeps its noise, what was learnt is greedy."""
     envs = gym.make_vec(dataset.env_spec.id, num_envs=ROWS, **dataset.env_spec.kwargs)
     try:
         return evaluate_side_by_side(
-            policy, envs, episodes=options.episodes, split=options.split, deterministic=True
+            policy, envs, episodes=options.episodes, split=options.split, deterministic=greedy
         )
     finally:
         envs.close()
@@ -168,7 +168,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             else:
                 learnt, seconds = fitted(algorithm, seed, data, options)
                 policy = learnt.batched()
-            rows[key] = line(key, played(policy, dataset, options), seconds, options)
+            found = played(policy, dataset, algorithm != BEHAVIOR, options)
+            rows[key] = line(key, found, seconds, options)
             store(options.results, rows)
             success = rows[key]["success"]
             print(f"{name} {algorithm} {seed}: {success:.3f} in {seconds:.1f} CPU-s", flush=True)

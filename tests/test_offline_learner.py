@@ -127,7 +127,7 @@ def test_who_is_killed_at_random_moments_ends_with_the_same_weights(data, name, 
 
 
 @forks
-@pytest.mark.slow  # about 60 s
+@pytest.mark.slow  # 20 to 60 s each
 @pytest.mark.parametrize("name", ACTS)
 def test_who_is_killed_twenty_times_ends_with_the_same_weights(data, name, tmp_path):
     check_kills(name, data, tmp_path / "checkpoint", 6000, 20)

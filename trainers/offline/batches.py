@@ -164,7 +164,7 @@ class Transitions(Dataset[dict[str, Tensor]]):
 
 
 def _looked_up(table: Tensor, index: Tensor) -> Tensor:
-    """`table[index]`, in half the time.  (rows, …), (B, …) → (B, …, …)"""
+    """`table[index]`, in half the time where rows are short.  (rows, …), (B, …) → (B, …, …)"""
     return table.index_select(0, index.reshape(-1)).reshape(*index.shape, *table.shape[1:])
 
 
