@@ -48,7 +48,7 @@ def test_evaluations_are_rows_of_the_history_and_metrics_are_heard():
 
 def test_a_callback_that_returns_true_ends_the_run():
     fitted = learner("ppo")
-    policy = fitted.fit(Doors, 50_000, callbacks=[lambda step, metrics: step >= 2_000])
+    policy = fitted.fit(Doors, 50_000, callbacks=[lambda row: row["step"] >= 2_000])
     assert 2_000 <= policy.model.num_timesteps < 2_500
 
 
