@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from convgym.data.statistics import spearman
 from convgym.data.transitions import EpisodeArrays, returns_to_go
 from convgym.evaluation.rollout import play
 
@@ -67,11 +68,6 @@ class Deaf:
 
     def __init__(self, policy):
         self.name, self.reset, self.predict = policy.name, policy.reset, policy.predict
-
-
-def spearman(first, second):
-    ranks = [np.unique(row, return_inverse=True)[1] for row in (first, second)]
-    return np.corrcoef(*ranks)[0, 1]
 
 
 def test_what_is_asked_for_is_earned_where_nothing_is_left_to_luck():
