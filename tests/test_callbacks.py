@@ -44,7 +44,8 @@ def paces(monkeypatch, rows):
     for seconds, steps in rows:
         now[0] = 100.0 + seconds
         line({"step": float(steps)})
-    return [shown.split("steps")[1].strip().rstrip("/s") for shown in page.getvalue().split("\r")[1:]]
+    lines = page.getvalue().split("\r")[1:]
+    return [shown.split("steps")[1].strip().rstrip("/s") for shown in lines]
 
 
 def test_a_single_row_has_a_pace_since_the_bar_was_made(monkeypatch):
