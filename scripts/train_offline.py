@@ -4,7 +4,7 @@
     python scripts/train_offline.py cartpole/expert-v0 --algorithm bc --steps 5000 --out clone
     python scripts/train_offline.py folder/of/mixed-v0 --option cql_alpha=0.1 --option n_step=10
 
-    [--steps 20000] [--seed 0] [--evaluate-every 2000] [--episodes 200] [--best 0.5] [--d3rlpy]
+    [--steps N] [--seed 0] [--evaluate-every 2000] [--episodes 200] [--best 0.5] [--d3rlpy]
 
     out/policy.zip       the policy           trainers.offline.saved_policies.load_policy reads it
     out/critic.zip       its values of states  trainers.offline.value_function.ValueFunction.load
@@ -12,10 +12,12 @@
     out/log.csv          a row every 500 steps; with --tensorboard out/tensorboard, too
     out/report.json      options and scores
 
-Datasets made of logs (scripts/logs_to_policy.py) have no environment: nothing is played then. While
-it learns it is scored on the validation split, in the end on the test split, where the environment
-has splits; else on seeds of its own. `--d3rlpy` takes d3rlpy's algorithm of that name, without
-checkpoints.
+ConvGym's own datasets of acts are learnt from with the options, and for as many steps, that were
+found on them (`trainers.offline.tuned`), unless an option is given; all else with the config's
+defaults and for 20,000 steps. Datasets made of logs (scripts/logs_to_policy.py) have no
+environment: nothing is played then. While it learns it is scored on the validation split, in the
+end on the test split, where the environment has splits; else on seeds of its own. `--d3rlpy` takes
+d3rlpy's algorithm of that name, without checkpoints.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ import numpy as np
 import torch
 
 import convgym  # noqa: F401 (registers the ids)
+from convgym.data.recipes import recipe_ids
 from convgym.errors import ConvGymError, InvalidConfiguration
 from convgym.policies.policy import Policy
 from trainers.callbacks import Callback, CSVLog, ProgressBar, TensorBoardLog
@@ -42,6 +45,7 @@ from trainers.offline.environments import Flat, Masked, flat_size
 from trainers.offline.registry import config_of
 from trainers.offline.scores import Score, score
 from trainers.offline.stored_data import chosen, open_dataset, read_source
+from trainers.offline.tuned import STEPS, tuned
 from trainers.offline.value_function import value_function_of
 
 
@@ -61,8 +65,14 @@ def environment_of(dataset: Any) -> gym.Env[Any, Any] | None:
     return Flat(Masked(dataset.recover_environment(eval_env=True)))
 
 
-def config_for(options: argparse.Namespace, shapes: Shapes) -> Any:
-    """The learner's config."""
+def takes_tuned(options: argparse.Namespace, dataset: Any) -> bool:
+    """Whether options found on ConvGym's own data are for this run."""
+    acts = isinstance(dataset.action_space, gym.spaces.Discrete)
+    return acts and dataset.id in recipe_ids() and not options.option and not options.d3rlpy
+
+
+def config_for(options: argparse.Namespace, shapes: Shapes, found: bool = False) -> Any:
+    """The learner's config; `found`: with the options found on ConvGym's own data."""
     named = {"seed": options.seed, **dict(options.option)}
     if options.d3rlpy:
         from trainers.offline.d3rlpy_learner import D3RLPyConfig
@@ -70,6 +80,8 @@ def config_for(options: argparse.Namespace, shapes: Shapes) -> Any:
         fields = D3RLPyConfig.__annotations__
         own = {name: named.pop(name) for name in list(named) if name in fields}
         return D3RLPyConfig(algorithm=options.algorithm, options=named, **own)
+    if found:
+        return tuned(options.algorithm, **named)
     return checked(config_of(options.algorithm, discrete=shapes.discrete), named)
 
 
@@ -85,10 +97,15 @@ def learn(options: argparse.Namespace) -> Mapping[str, Any]:
     """Everything; what report.json says."""
     dataset = open_dataset(options.dataset)
     shapes, env = shapes_of_spaces(dataset), environment_of(dataset)
-    config = config_for(options, shapes)
+    found = takes_tuned(options, dataset)
+    config = config_for(options, shapes, found)
+    if options.steps is None:
+        options.steps = STEPS if found else 20_000
     episodes = chosen(read_source(dataset, config.discount), best=options.best)
     turns = sum(map(len, episodes))
     print(f"{dataset.id}: {len(episodes):,} episodes, {turns:,} turns; {config}")
+    if found:
+        print(f"options found on such data (trainers.offline.tuned), {options.steps:,} steps")
 
     def scored(policy: Policy, split: str, seed: int) -> Score:
         assert env is not None
@@ -119,9 +136,9 @@ def learn(options: argparse.Namespace) -> Mapping[str, Any]:
         print("the dataset has no environment; see off-policy evaluation for what it would earn")
     else:
         # A seed that no evaluation while learning had.
-        found = scored(policy, "test", options.seed + 1_000_000)
-        print(f"test  {found}")
-        report["test"] = found.to_dict()
+        earned = scored(policy, "test", options.seed + 1_000_000)
+        print(f"test  {earned}")
+        report["test"] = earned.to_dict()
     return report
 
 
@@ -143,9 +160,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--d3rlpy", action="store_true", help="d3rlpy's algorithm of that name")
     parser.add_argument(
         "--option", type=_option, action="append", default=[], metavar="NAME=VALUE",
-        help="of the algorithm's config; VALUE is JSON or a word",
+        help="of the algorithm's config; VALUE is JSON or a word. Others are the config's defaults",
     )  # fmt: skip
-    parser.add_argument("--steps", type=int, default=20_000, help="updates in all")
+    parser.add_argument("--steps", type=int, help="updates in all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--best", type=float, default=1.0, help="share of episodes, by return")

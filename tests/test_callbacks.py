@@ -35,6 +35,33 @@ def test_the_progress_bar_is_written_over_and_ends():
     assert "2,000 steps" in second and second.endswith("\n") and second.count("█") == 24
 
 
+def paces(monkeypatch, rows):
+    """What a bar that is made at 100 s shows for rows of (seconds since, steps)."""
+    now = [100.0]
+    monkeypatch.setattr("trainers.callbacks.time.perf_counter", lambda: now[0])
+    page = io.StringIO()
+    line = ProgressBar(10_000, page)
+    for seconds, steps in rows:
+        now[0] = 100.0 + seconds
+        line({"step": float(steps)})
+    lines = page.getvalue().split("\r")[1:]
+    return [shown.split("steps")[1].strip().rstrip("/s") for shown in lines]
+
+
+def test_a_single_row_has_a_pace_since_the_bar_was_made(monkeypatch):
+    assert paces(monkeypatch, [(2.0, 1_000)]) == ["500"]
+    assert paces(monkeypatch, [(0.0, 0)]) == ["0"]
+    # Later rows leave out what lay between: 3,000 steps in 2 seconds, 9,000 in 4.
+    assert paces(monkeypatch, [(2.0, 1_000), (4.0, 4_000), (6.0, 10_000)]) == [
+        "500", "1,500", "2,250",
+    ]  # fmt: skip
+
+
+def test_steps_of_a_history_are_not_this_runs(monkeypatch):
+    told = [(2.0, 1_000), (2.001, 2_000), (2.002, 3_000)]
+    assert paces(monkeypatch, [*told, (4.0, 4_000)])[-1] == "500"
+
+
 def test_a_column_that_comes_late_is_empty_in_earlier_rows(tmp_path):
     log = CSVLog(tmp_path / "new" / "log.csv")
     for row in ({"step": 1.0}, {"step": 2.0, "success": 0.5}, {"step": 3.0}):

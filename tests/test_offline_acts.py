@@ -373,6 +373,21 @@ def test_bad_options_are_refused(config, options, reason):
         config(**options)
 
 
+def test_a_clones_accuracy_counts_the_likeliest_legal_act():
+    algorithm = BCConfig(hidden=(4,)).build(Shapes(2, 3, True), None)
+    with torch.no_grad():
+        for weight in algorithm.logits.weights:
+            weight.zero_()
+        algorithm.logits.biases[-1].copy_(torch.tensor([[[3.0, 2.0, 1.0]]]))
+    batch = {
+        "observations": torch.zeros(4, 2),
+        "actions": torch.tensor([0, 1, 2, 2]),
+        "masks": torch.tensor([[1, 1, 1], [0, 1, 1], [0, 0, 1], [0, 1, 1]]).bool(),
+    }
+    metrics, _ = algorithm.update(batch, torch.Generator(), 1)
+    assert metrics["accuracy"] == 0.75  # of all acts the likeliest is right once in four
+
+
 def test_importance_takes_propensities():
     bare = [dataclasses.replace(episode, propensities=None) for episode in mostly_bad()[:5]]
     with pytest.raises(DatasetError, match="propensity"):

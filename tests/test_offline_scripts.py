@@ -16,6 +16,7 @@ minari = pytest.importorskip("minari")
 pytest.importorskip("torch", reason="torch is not installed")
 
 from trainers.offline.saved_policies import load_policy  # noqa: E402
+from trainers.offline.tuned import tuned  # noqa: E402
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 
@@ -36,8 +37,13 @@ def script(name: str):
 collect_expert, train_offline = script("collect_expert"), script("train_offline")
 
 
-def collected(player: str, *more: str, env: str = "ConvGym/CustomerService-v0") -> int:
-    return collect_expert.main([env, player, "mine/expert-v0", "--episodes", "12", *more])
+def collected(
+    player: str,
+    *more: str,
+    env: str = "ConvGym/CustomerService-v0",
+    dataset: str = "mine/expert-v0",
+) -> int:
+    return collect_expert.main([env, player, dataset, "--episodes", "12", *more])
 
 
 def test_a_scripted_agent_is_recorded_and_cloned(tmp_path, capsys):
@@ -78,6 +84,32 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_policy_and_log(tmp_path):
     for name in ("policy.zip", "critic.zip", "log.csv", "report.json"):
         whole, parts = (tmp_path / out / name for out in ("whole", "parts"))
         assert whole.read_bytes() == parts.read_bytes(), name
+
+
+def test_convgyms_own_data_are_learnt_from_with_the_options_found_on_them(
+    tmp_path, capsys, monkeypatch
+):
+    own = "convgym/customer-service/mixed-v0"
+    assert collected("keyword", dataset=own) == 0  # stands in for the recipe's
+    assert collected("keyword") == 0
+
+    def report(dataset: str, *options: str) -> dict:
+        arguments = [dataset, "--out", str(tmp_path), "--episodes", "2", *options]
+        (tmp_path / "checkpoint.zip").unlink(missing_ok=True)
+        capsys.readouterr()
+        assert train_offline.main(arguments) == 0
+        return json.loads((tmp_path / "report.json").read_text())
+
+    monkeypatch.setattr(train_offline, "STEPS", 3)
+    found = report(own, "--seed", "4")
+    assert found["steps"] == 3
+    said = capsys.readouterr().out
+    assert "options found on such data (trainers.offline.tuned), 3 steps" in said
+    assert found.items() >= json.loads(json.dumps(tuned("cql", seed=4).to_dict())).items()
+    given = report(own, "--option", "hidden=[4]", "--steps", "2")
+    assert (given["precision"], given["n_step"]) == ("float32", 1)
+    assert "trainers.offline.tuned" not in capsys.readouterr().out
+    assert report("mine/expert-v0", "--steps", "2")["n_step"] == 1
 
 
 def test_data_without_an_environment_are_learnt_from_and_not_played(tmp_path, capsys):

@@ -22,6 +22,8 @@ Row = Mapping[str, float]
 Callback = Callable[[Row], bool | None]
 
 _WIDTH = 24
+_AT_ONCE = 0.1
+"""Seconds from the first row in which a run that is taken up again tells its history."""
 
 
 class EarlyStopping:
@@ -48,17 +50,25 @@ class EarlyStopping:
 
 
 class ProgressBar:
-    """One line that is written over: steps done, steps a second, the newest metrics."""
+    """One line that is written over: steps done, steps a second, the newest metrics.
+
+    Make it when the run begins: until a second row comes, steps a second are since then.
+    """
 
     def __init__(self, total: int, stream: TextIO | None = None) -> None:
         self.total, self.stream = total, stream or sys.stderr
-        self._begun: tuple[float, float] | None = None  # time and steps of the first row
+        self._made = time.perf_counter()
+        self._first: tuple[float, float] | None = None  # time of the first row, steps until then
 
     def __call__(self, row: Row) -> None:
         """Write the line."""
         now, done = time.perf_counter(), row["step"]
-        begun, first = self._begun = self._begun or (now, done)
-        pace = (done - first) / (now - begun) if done > first else 0.0
+        if self._first is None or now - self._first[0] < _AT_ONCE:
+            begun, before = self._made, 0.0
+            self._first = (self._first[0] if self._first else now, done)
+        else:
+            begun, before = self._first
+        pace = (done - before) / max(now - begun, 1e-9)
         share = min(1.0, done / max(1, self.total))
         shown = "  ".join(f"{k} {v:.3g}" for k, v in row.items() if k != "step")
         bar = "█" * int(_WIDTH * share)

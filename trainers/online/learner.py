@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import gymnasium as gym
 from gymnasium import spaces
@@ -32,6 +32,7 @@ except ImportError as error:
 from trainers.callbacks import Callback, Row
 from trainers.online import legal_acts
 from trainers.online.checkpoints import History, read_checkpoint, write_checkpoint
+from trainers.online.config import OnlineConfig
 from trainers.online.run import Evaluator, Run
 from trainers.online.sb3_archive import sb3_class
 from trainers.online.sb3_policy import SB3Policy
@@ -47,28 +48,6 @@ _LEGAL: dict[str, tuple[str, str]] = {
 }
 """Of each algorithm that knows no masks the class and the policy that do."""
 _ACTS_ALONE = ("DQN", "QRDQN", "MaskablePPO")
-
-
-class OnlineConfig(Protocol):
-    """What the learner reads of a configuration."""
-
-    @property
-    def algorithm(self) -> str:
-        """Name of the class."""
-
-    @property
-    def n_envs(self) -> int:
-        """Environments side by side."""
-
-    @property
-    def seed(self) -> int:
-        """Of all chance."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-
-    def keywords(self) -> dict[str, Any]:
-        """The settings as Stable-Baselines3 names them."""
 
 
 class SB3Learner:

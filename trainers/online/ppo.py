@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
-from trainers.online.checks import (
-    check_counts,
-    check_layers,
-    check_not_negative,
-    check_positive,
-    check_shares,
-)
-
-if TYPE_CHECKING:
-    from trainers.online.learner import SB3Learner
+from trainers.online.on_policy import ClippedConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class PPOConfig:
+class PPOConfig(ClippedConfig):
     """PPO with clipped ratios (Schulman et al., 2017, arXiv:1707.06347).
 
     L = E[ min(r A, clip(r, 1-ε, 1+ε) A) ] − c_v (V − R)² + c_e H,  r = π_new(a|o) / π_old(a|o)
@@ -32,63 +23,3 @@ class PPOConfig:
     """
 
     algorithm: ClassVar[str] = "PPO"
-
-    n_envs: int = 32
-    """Conversations played side by side."""
-    n_steps: int = 64
-    """Agent turns of each conversation between two updates."""
-    batch_size: int = 512
-    """Agent turns of one gradient step."""
-    n_epochs: int = 8
-    """Passes over each rollout."""
-    learning_rate: float = 1e-3
-    """Adam's."""
-    clip_range: float = 0.2
-    """ε; how far a probability may move in one update."""
-    entropy_coefficient: float = 0.01
-    """c_e. Too small, and the policy hangs up early for ever."""
-    value_coefficient: float = 0.5
-    """c_v."""
-    discount: float = 0.995
-    """γ per agent turn."""
-    gae_lambda: float = 0.95
-    """λ of the advantages: 1 trusts returns alone, 0 the value alone."""
-    max_grad_norm: float = 0.5
-    """Longer gradients are shortened to this."""
-    hidden: tuple[int, ...] = (128, 128)
-    """Units of each layer, policy and value alike."""
-    seed: int = 0
-    """Of weights, exploration, minibatches and conversations."""
-
-    def __post_init__(self) -> None:
-        check_counts(self, "n_envs", "n_steps", "batch_size", "n_epochs")
-        check_shares(self, "discount", "gae_lambda")
-        check_positive(self, "learning_rate", "clip_range", "max_grad_norm")
-        check_not_negative(self, "entropy_coefficient", "value_coefficient")
-        check_layers(self)
-
-    def create(self, device: str = "cpu") -> SB3Learner:
-        """The learner; needs the extra `sb3`."""
-        from trainers.online.learner import SB3Learner
-
-        return SB3Learner(self, device)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return asdict(self)
-
-    def keywords(self) -> dict[str, Any]:
-        """As Stable-Baselines3 names them."""
-        return {
-            "n_steps": self.n_steps,
-            "batch_size": self.batch_size,
-            "n_epochs": self.n_epochs,
-            "learning_rate": self.learning_rate,
-            "gamma": self.discount,
-            "gae_lambda": self.gae_lambda,
-            "clip_range": self.clip_range,
-            "ent_coef": self.entropy_coefficient,
-            "vf_coef": self.value_coefficient,
-            "max_grad_norm": self.max_grad_norm,
-            "policy_kwargs": {"net_arch": list(self.hidden)},
-        }
