@@ -76,6 +76,13 @@ def test_other_processes_get_the_same_bytes():
     assert out.stdout.strip() == GOLDEN
 
 
+def test_encoders_of_a_kind_share_one_table_that_none_can_change():
+    assert HashedEncoder(64, 3)._signs is HashedEncoder(64, 3)._signs
+    assert not np.array_equal(HashedEncoder(64, 3)._signs, HashedEncoder(64, 4)._signs)
+    with pytest.raises(ValueError, match="read-only"):
+        HashedEncoder(64, 3)._signs[0] = 0
+
+
 def test_seeds_and_dimensions_are_told_apart():
     assert ENCODER.name == "hashed-256-0"
     other = HashedEncoder(dim=256, seed=1)

@@ -16,6 +16,7 @@ import os
 import re
 import zlib
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
@@ -190,9 +191,15 @@ def _row(feature: str) -> int:
     return zlib.crc32(feature.encode("utf-8", "surrogatepass")) % ROWS
 
 
+@lru_cache(maxsize=4)
 def _signs(dim: int, seed: int) -> NDArray[np.int8]:
-    """Rows of random signs.  (ROWS, dim) of -1 and 1"""
+    """Rows of random signs, shared by all encoders of a kind.  (ROWS, dim) of -1 and 1
+
+    Making them takes as long as encoding some hundred messages.
+    """
     key = keys.child(seed & keys.MASK, dim)
     numbers = keys.children(key, ROWS * dim // 64).astype("<u8")
     bits = np.unpackbits(numbers.view(np.uint8), bitorder="little").reshape(ROWS, dim)
-    return (2 * bits.astype(np.int8) - 1).astype(np.int8)
+    signs = (2 * bits.astype(np.int8) - 1).astype(np.int8)
+    signs.flags.writeable = False
+    return signs
