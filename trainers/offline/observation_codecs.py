@@ -54,7 +54,7 @@ class TextObservations:
     what tools answered and the customer then said is read, as `observation="message"` shows it.
     """
 
-    parts = ("message", "tool_results")
+    parts: PartNames = ("message", "tool_results")
 
     def __init__(self, encoder: str | Encoder = "hashed", messages: int = 4) -> None:
         self._newest = NewestMessages(TextVectors(encoder), messages)
