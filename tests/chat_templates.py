@@ -16,8 +16,8 @@ TEMPLATES = {
     "chatml": Template(CHATML, SPECIALS, "<|im_end|>"),
     # A system message is put in where there is none, as Qwen2.5's template does.
     "chatml_default_system": Template(
-        "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nYou help.<|im_end|>\n{% endif %}"
-        + CHATML,
+        "{% if messages[0]['role'] != 'system' %}"
+        "<|im_start|>system\nYou help.<|im_end|>\n{% endif %}" + CHATML,
         SPECIALS,
         "<|im_end|>",
     ),

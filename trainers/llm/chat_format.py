@@ -1,8 +1,8 @@
 """A chat template in pieces, so that what a model sampled is never encoded again.
 
-    template   <|user|>Hello<|end|>\\n<|assistant|> Hi there<|end|>\\n<|user|>And?<|end|>\\n<|assistant|>
-    pieces     └──────────── opening ────────────┘ └─ sampled ──┘└─────────── continuation ─────────┘
-                                                     as it came    no matter what was sampled
+    template   <|user|>Hello<|end|><|assistant|> Hi there<|end|>\\n<|user|>And?<|end|><|assistant|>
+    pieces     └────────── opening ────────────┘ └─ sampled ──┘└────────── continuation ────────┘
+                                                  as it came     no matter what was sampled
 
 What follows a reply's end token is found once, by writing a conversation with a stand-in for the
 reply, and does not depend on the reply. This holds for templates that only ever append; one that
@@ -139,13 +139,14 @@ class ChatFormat:
         if found < 0:
             closing = self._closed[after:] if after >= 0 else self._closed
             raise InvalidConfiguration(
-                f"the chat template writes {closing!r} after a reply, and {self._end_text!r}, token "
-                f"{self.end}, is not in it; pass end_of_turn, the id of the token that ends a reply"
+                f"the chat template writes {closing!r} after a reply, and {self._end_text!r}, "
+                f"token {self.end}, is not in it; pass end_of_turn, the id of the token that ends "
+                "a reply"
             )
         return found + len(self._end_text)
 
     def _check_pieces(self) -> None:
-        """Refuse a tokenizer whose pieces joined are not the text, for a prefix is added to each."""
+        """Refuse a tokenizer that adds a prefix to every piece: joined they are another text."""
         whole = self._written([_SAID, _assistant(_REPLY), _SAID], True)
         joined = [*self.opening([_SAID]), *self.reply(_REPLY), *self.continuation([_SAID])]
         if self.tokenizer.decode(joined) != self.tokenizer.decode(self._tokens(whole)):
