@@ -47,10 +47,17 @@ def write_checkpoint(
     }
     for number, moments in optimizer.state_dict()["state"].items():
         tensors |= {f"{_OPTIMIZER}.{number}.{key}": value for key, value in moments.items()}
-    about = {"format": form, "config": asdict(config), "step": step}
+    write_tensors(path, {"format": form, "config": asdict(config), "step": step}, tensors)
+
+
+def write_tensors(
+    path: str | os.PathLike[str], about: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> None:
+    """One file of named tensors and JSON, whole or not at all; `about` has a "format"."""
     # cloned, because tied weights are one memory under two names, which the format refuses
     content = save({name: value.detach().clone().contiguous() for name, value in tensors.items()})
     temporary = Path(f"{os.fspath(path)}.{os.getpid()}.part")
+    temporary.parent.mkdir(parents=True, exist_ok=True)
     try:
         with zipfile.ZipFile(temporary, "w") as archive:
             archive.writestr(zipfile.ZipInfo(_ABOUT), json.dumps(about, indent=1))
@@ -67,12 +74,25 @@ def read_checkpoint(
 
     Raises InvalidConfiguration for a file that is not there, damaged or of another learner.
     """
+    about, tensors = read_tensors(path, form)
+    if not {"config", "step"} <= set(about):
+        raise InvalidConfiguration(f"{path} holds no {form}: its config or step is missing")
+    return about["config"], about["step"], tensors
+
+
+def read_tensors(
+    path: str | os.PathLike[str], form: str
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What `write_tensors` wrote with this format.
+
+    Raises InvalidConfiguration for a file that is not there, damaged or of another one.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             about = json.loads(archive.read(_ABOUT))
             if about["format"] != form:
                 raise ValueError(f"it says {about['format']!r}")
-            return about["config"], about["step"], load(archive.read(_WEIGHTS))
+            return about, load(archive.read(_WEIGHTS))
     except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError,
             safetensors.SafetensorError) as error:  # fmt: skip
         raise InvalidConfiguration(f"{path} holds no {form}: {error}") from error
