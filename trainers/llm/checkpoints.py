@@ -38,9 +38,13 @@ def write_checkpoint(
     step: int,
     modules: Mapping[str, nn.Module],
     optimizer: torch.optim.Optimizer,
+    others: Mapping[str, Tensor] | None = None,
 ) -> None:
-    """Write a learner; `config` is its dataclass, `form` names what kind of learner it is."""
-    tensors = {
+    """Write a learner; `config` is its dataclass, `form` names what kind of learner it is.
+
+    `others` are tensors by name that are nobody's weights; `read_checkpoint` gives them back.
+    """
+    tensors = dict(others or {}) | {
         f"{name}.{key}": value
         for name, module in modules.items()
         for key, value in module.state_dict().items()
