@@ -14,9 +14,9 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 from tiny_models import tiny_tokenizer
 
+from trainers.llm.preference_steps import batch_of
 from trainers.llm.preferences import (
     Preference,
-    batch_of,
     candidate_pairs,
     in_tokens,
     preferences_of,

@@ -15,7 +15,7 @@ mentions, unless `imitation` holds the preferred one. Knows nothing of environme
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -23,9 +23,16 @@ from typing import Any
 import numpy as np
 
 from convgym.errors import InvalidConfiguration, MissingExtra
-from trainers.llm.checkpoints import read_checkpoint, restore, write_checkpoint
+from trainers.llm.checkpoints import (
+    put_weights,
+    read_checkpoint,
+    restore,
+    weights_of,
+    write_checkpoint,
+)
 from trainers.llm.preference_losses import dpo_losses, implied_rewards
-from trainers.llm.preferences import Preference, Segments, batch_of
+from trainers.llm.preference_steps import check_steps, means, pieces, take_step
+from trainers.llm.preferences import Preference, Segments
 from trainers.llm.rollouts import Rollout, RolloutBatch
 from trainers.llm.sft import Report
 
@@ -72,10 +79,6 @@ class DPOConfig:
     def __post_init__(self) -> None:
         if not 0.0 < self.beta < np.inf:
             raise InvalidConfiguration(f"beta={self.beta}; it must be above 0")
-        if not 0.0 <= self.label_smoothing < 0.5:
-            raise InvalidConfiguration(
-                f"label_smoothing={self.label_smoothing}; it lies in [0, 0.5)"
-            )
         check_steps(self)
         if not 0.0 <= self.imitation < np.inf:
             raise InvalidConfiguration(f"imitation={self.imitation}; it must be 0 or more")
@@ -83,19 +86,6 @@ class DPOConfig:
     def create(self, model: Any, reference: Any = None) -> DPO:
         """A learner that trains this `LanguageModel` in place; see `DPO`."""
         return DPO(self, model, reference)
-
-
-def check_steps(config: Any) -> None:
-    """Refuse odd values of the fields that learners from pairs share."""
-    for name in ("learning_rate", "max_grad_norm"):
-        if not getattr(config, name) > 0.0:
-            raise InvalidConfiguration(f"{name}={getattr(config, name)}; it must be above 0")
-    for name in ("warmup", "weight_decay"):
-        if not getattr(config, name) >= 0:
-            raise InvalidConfiguration(f"{name}={getattr(config, name)}; it must be 0 or more")
-    for name in ("batch_size", "micro_batch_size"):
-        if getattr(config, name) is not None and getattr(config, name) < 1:
-            raise InvalidConfiguration(f"{name}={getattr(config, name)}; it must be 1 or more")
 
 
 class DPO:
@@ -144,13 +134,11 @@ class DPO:
         `report` is told loss, accuracy (share of pairs whose chosen side has the higher implied
         reward), margin (of the implied rewards), both rewards and the gradient's norm.
         """
-        if not preferences:
-            raise InvalidConfiguration("there are no preferences to learn from")
         self.remember(preferences)
         for _ in range(n_steps):
-            config = self.config
-            chosen = batch_of(len(preferences), config.batch_size, config.seed, self.step)
-            measured = self._step([preferences[place] for place in chosen])
+            measured = take_step(
+                self.config, preferences, self._columns, self._optimizer, self.step
+            )
             self.step += 1
             if report is not None:
                 report(self.step, measured)
@@ -160,26 +148,7 @@ class DPO:
     def measure(self, preferences: Sequence[Preference]) -> dict[str, float]:
         """Loss, accuracy, margin and rewards on pairs that `remember` has seen."""
         self.remember(preferences)
-        size = self.config.micro_batch_size or self.config.batch_size
-        pieces = [preferences[first : first + size] for first in range(0, len(preferences), size)]
-        columns = [self._columns(piece) for piece in pieces]
-        return {name: float(torch.cat([c[name] for c in columns]).mean()) for name in columns[0]}
-
-    def _step(self, pairs: list[Preference]) -> dict[str, float]:
-        for group in self._optimizer.param_groups:
-            group["lr"] = self.config.learning_rate * risen(self.step, self.config.warmup)
-        self._optimizer.zero_grad(set_to_none=True)
-        size = self.config.micro_batch_size or len(pairs)
-        found: list[dict[str, Tensor]] = []
-        for first in range(0, len(pairs), size):
-            columns = self._columns(pairs[first : first + size])
-            (columns["loss"].sum() / len(pairs)).backward()
-            found.append({name: column.detach() for name, column in columns.items()})
-        learnt = self.model.trainable().values()
-        norm = torch.nn.utils.clip_grad_norm_(learnt, self.config.max_grad_norm)
-        self._optimizer.step()
-        means = {name: float(torch.cat([c[name] for c in found]).mean()) for name in found[0]}
-        return means | {"grad_norm": float(norm)}
+        return means(self._columns(piece) for piece in pieces(preferences, self.config))
 
     def _columns(self, pairs: Sequence[Preference]) -> dict[str, Tensor]:
         """A number for each pair.  each (B,)"""
@@ -209,12 +178,18 @@ class DPO:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was trained, optimiser, step and the reference's log-probabilities."""
         digests = np.frombuffer(b"".join(self._known), dtype=np.uint8).copy()
-        kept = {
+        kept = weights_of(self.model.trainable()) | {
             _KNOWN: torch.from_numpy(digests),
             _VALUES: torch.tensor(list(self._known.values()), dtype=torch.float64),
         }
         write_checkpoint(
-            path, _FORM, self.config, self.step, {}, self._optimizer, kept | weights_of(self.model)
+            path,
+            _FORM,
+            self.config,
+            self.step,
+            {},
+            self._optimizer,
+            kept | weights_of(self.model.trainable()),
         )
 
     @classmethod
@@ -222,37 +197,13 @@ class DPO:
         """What `save` wrote; `model`, of the shape that was trained, takes its weights."""
         config, step, tensors = read_checkpoint(path, _FORM)
         found = cls(DPOConfig(**config), model, reference)
-        put_weights(tensors, model)
+        put_weights(tensors, model.trainable())
         restore(tensors, {}, found._optimizer)
         digests = tensors[_KNOWN].numpy().tobytes()
         for place, value in enumerate(tensors[_VALUES].tolist()):
             found._known[digests[place * _DIGEST : (place + 1) * _DIGEST]] = value
         found.step = step
         return found
-
-
-def weights_of(model: Any) -> dict[str, Tensor]:
-    """What learns of a LanguageModel, for a checkpoint: all of it, or its adapters."""
-    return {f"model.{name}": weights.detach() for name, weights in model.trainable().items()}
-
-
-@torch.no_grad()
-def put_weights(tensors: Mapping[str, Tensor], model: Any) -> None:
-    """The inverse; raises InvalidConfiguration for a model of another shape."""
-    learnt = {f"model.{name}": weights for name, weights in model.trainable().items()}
-    saved = {name: value.shape for name, value in tensors.items() if name.startswith("model.")}
-    if saved != {name: weights.shape for name, weights in learnt.items()}:
-        raise InvalidConfiguration(
-            "the weights in the file are not those of the model given; give a model of the shape "
-            "that was trained, with adapters like its own"
-        )
-    for name, weights in learnt.items():
-        weights.copy_(tensors[name])
-
-
-def risen(step: int, warmup: int) -> float:
-    """Share of the learning rate at a step, counted from 0."""
-    return min(1.0, (step + 1) / warmup) if warmup else 1.0
 
 
 def _sides(pair: Preference) -> tuple[Segments, Segments]:

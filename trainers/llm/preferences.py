@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convgym.errors import InvalidConfiguration, InvalidLog
 from trainers.llm.conversations import Chat, Message
@@ -296,18 +295,3 @@ def _segments(given: Iterable[Mapping[str, Sequence[float]]]) -> Segments:
         )
         for one in given
     )
-
-
-# -- in batches ------------------------------------------------------------------------------------
-
-
-def batch_of(count: int, size: int, seed: int, step: int) -> NDArray[np.int64]:
-    """Which of `count` pairs the `step`-th batch holds: each once, then all in a new order, ….
-
-    Seed and step alone decide, so that training is taken up again where it broke off.  # (size,)
-    """
-    first = step * size
-    epochs = range(first // count, (first + size - 1) // count + 1)
-    orders = [np.random.default_rng([seed, epoch]).permutation(count) for epoch in epochs]
-    start = first - epochs[0] * count
-    return np.concatenate(orders)[start : start + size]
