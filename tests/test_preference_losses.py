@@ -72,3 +72,14 @@ def test_a_policy_implies_the_reward_it_is_best_for():
     policy = (reference + rewards / 0.25).log_softmax(-1)
     found = implied_rewards(policy, reference, beta=0.25)
     assert torch.allclose(found - found[0], rewards - rewards[0])
+
+
+def test_smoothed_labels_by_hand():
+    """Odds of three to one, ε = ¼: ¾ log(4/3) + ¼ log 4, and there the slope is 0."""
+    difference = torch.tensor([math.log(3)], dtype=torch.float64, requires_grad=True)
+    loss = bradley_terry_losses(difference, doubles(0.0), label_smoothing=0.25)
+    loss.sum().backward()
+    assert loss.tolist() == pytest.approx([0.75 * math.log(4 / 3) + 0.25 * math.log(4)])
+    assert difference.grad.tolist() == pytest.approx([0.0], abs=1e-12)
+    same = dpo_losses(difference.detach(), doubles(0), doubles(0), doubles(0), 1.0, 0.25)
+    assert same.tolist() == pytest.approx(loss.tolist())

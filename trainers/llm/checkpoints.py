@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,7 @@ except ImportError as error:
     raise MissingExtra(error.name or "torch", "llm") from error
 
 _ABOUT, _WEIGHTS = "about.json", "weights.safetensors"
-_OPTIMIZER = "optimizer"
+_OPTIMIZER, _LEARNT = "optimizer", "weights"
 
 
 def write_checkpoint(
@@ -38,9 +40,13 @@ def write_checkpoint(
     step: int,
     modules: Mapping[str, nn.Module],
     optimizer: torch.optim.Optimizer,
+    others: Mapping[str, Tensor] | None = None,
 ) -> None:
-    """Write a learner; `config` is its dataclass, `form` names what kind of learner it is."""
-    tensors = {
+    """Write a learner; `config` is its dataclass, `form` names what kind of learner it is.
+
+    `others` are tensors by name that are nobody's weights; `read_checkpoint` gives them back.
+    """
+    tensors = dict(others or {}) | {
         f"{name}.{key}": value
         for name, module in modules.items()
         for key, value in module.state_dict().items()
@@ -121,6 +127,47 @@ def restore(
         state.setdefault(int(number), {})[moment] = value
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def weights_of(learnt: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights by name as `others` of a checkpoint: where adapters learn, they alone are kept."""
+    return {f"{_LEARNT}.{name}": weights for name, weights in learnt.items()}
+
+
+@torch.no_grad()
+def put_weights(tensors: Mapping[str, Tensor], learnt: Mapping[str, Tensor]) -> None:
+    """Put the tensors of a checkpoint where `weights_of` found them.
+
+    Raises InvalidConfiguration where other weights learn than those that were saved.
+    """
+    saved = _under(tensors, _LEARNT)
+    if {n: t.shape for n, t in saved.items()} != {n: t.shape for n, t in learnt.items()}:
+        raise InvalidConfiguration(
+            "the weights in the file are not those of the model given; give a model of the shape "
+            "that was trained, with adapters like its own"
+        )
+    for name, weights in learnt.items():
+        weights.copy_(saved[name])
+
+
+@contextmanager
+def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A folder to write into, which takes its place at the end, whole, or not at all.
+
+    One that stands there already is replaced.
+    """
+    target = Path(path)
+    written = target.with_name(f"{target.name}.{os.getpid()}.part")
+    former = target.with_name(f"{target.name}.{os.getpid()}.old")
+    written.mkdir(parents=True)
+    try:
+        yield written
+        if target.exists():
+            os.replace(target, former)
+        os.replace(written, target)
+    finally:
+        shutil.rmtree(written, ignore_errors=True)
+        shutil.rmtree(former, ignore_errors=True)
 
 
 def _under(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
