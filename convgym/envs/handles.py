@@ -131,8 +131,8 @@ class ToolHandles(gym.Wrapper[Any, str, Any, str], gym.utils.RecordConstructorAr
     ## Arguments
     | parameter | default | |
     |---|---|---|
-    | `dropped` | () | keys left out of the tools' JSON results, at any depth, to save tokens; what \
-stands under them is not seen and gets no handle. Of Dict observations only |
+    | `dropped` | () | keys left out of the JSON of tool results, at any depth, to save tokens; \
+what stands under them gets no handle. Of Dict observations only |
     """
 
     def __init__(self, env: gym.Env[Any, str], dropped: Collection[str] = ()) -> None:
