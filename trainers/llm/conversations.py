@@ -78,9 +78,7 @@ class Chat:
             yield AgentTurn(self.messages[:place], said, float(reward), float(return_))
 
 
-def read_chats(
-    dataset: MinariDataset, *, system: str = "", discount: float = 1.0
-) -> list[Chat]:
+def read_chats(dataset: MinariDataset, *, system: str = "", discount: float = 1.0) -> list[Chat]:
     """Every conversation of a Minari dataset of texts, in its order.
 
     `system` is what stands first; of Dict observations, else their policy and tools. Texts are

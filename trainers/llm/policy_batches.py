@@ -87,8 +87,13 @@ def policy_batch(
     head: ValueHead | None,
     config: PolicyOptimizerConfig,
     old: Old,
+    version: int = 0,
 ) -> PolicyBatch:
-    """Everything that is computed before the first step, on the CPU."""
+    """Everything that is computed before the first step, on the CPU.
+
+    Rollouts of another `version` were sampled by an earlier policy; the log-probabilities that
+    they were sampled with are those of the policy that spoke, whatever `old` is for the others.
+    """
     goal, rows = config.goal, batch.rows
     old_log_probs = rows.log_probs if old == "sampler" else None
     reference = values = bootstrap = None
@@ -97,6 +102,10 @@ def policy_batch(
         old_log_probs = scored if old == "scored" else old_log_probs
         if reached is not None:
             values, bootstrap = before_tokens(reached), _bootstrap(batch, reached)
+    stale = torch.tensor([rollout.version != version for rollout in batch.rollouts])[rows.rollouts]
+    if old_log_probs is not None and bool(stale.any()):
+        kept = rows.log_probs.to(old_log_probs.dtype)
+        old_log_probs = torch.where(stale[:, None], kept, old_log_probs)
     if goal.kl is not None:
         with model.reference():
             reference, _ = _scored(rows, model, config, None)

@@ -15,7 +15,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from convgym.errors import InvalidConfiguration, MissingExtra
@@ -24,7 +24,7 @@ from trainers.llm.credit import GroupRelative
 from trainers.llm.language_model import LanguageModel
 from trainers.llm.policy_batches import Old, PolicyBatch, policy_batch
 from trainers.llm.policy_config import PolicyOptimizerConfig
-from trainers.llm.policy_update import PolicyUpdate
+from trainers.llm.policy_update import Penalty, PolicyUpdate
 from trainers.llm.rollout_collection import Collection, Collector, Gathered, rollout_statistics
 from trainers.llm.rollouts import Rollout, RolloutBatch
 from trainers.llm.run_checkpoints import RunState, digest, put_back, read_run, write_run
@@ -41,9 +41,13 @@ except ImportError as error:
 class PolicyOptimizer:
     """Trains `model` in place.
 
-    `collector` plays conversations with the model as it is at that moment. Callbacks get each
-    row; one that returns True ends the run. `rows` are all rows so far, `stopped` says why the run
-    ended before its last iteration.
+    `collector` plays conversations with the model as it is at that moment, `evaluation` held-out
+    ones, with the same sampler (None: `collector` does, on seeds that training never has).
+    `prepare` are functions from an iteration's rollouts to those that are learnt from: shaped by a
+    critic, with earlier ones beside them; what is measured stays what was played. `penalties` give
+    a loss of the weights, by name, that is added at each optimiser step.
+    Callbacks get each row; one that returns True ends the run. `rows` are all rows so far,
+    `stopped` says why the run ended before its last iteration.
     """
 
     def __init__(
@@ -52,12 +56,17 @@ class PolicyOptimizer:
         collector: Collector,
         config: PolicyOptimizerConfig | None = None,
         callbacks: Sequence[Callback] = (),
+        *,
+        evaluation: Collector | None = None,
+        prepare: Sequence[Prepare] = (),
+        penalties: Mapping[str, Penalty] | None = None,
     ) -> None:
         self.model, self.config = model, config or PolicyOptimizerConfig()
+        self.prepare = list(prepare)
         self.callbacks = list(callbacks)
         self.rows: list[dict[str, float]] = []
         self.stopped = ""
-        self._collection = Collection(collector, self.config)
+        self._collection = Collection(collector, self.config, evaluation)
         self._iteration = self._flat = self._failed = self._told = 0
         goal = self.config.goal
         self.head: ValueHead | None = None
@@ -66,8 +75,12 @@ class PolicyOptimizer:
             self.head = ValueHead(model.width, self.config.critic, dtype).to(model.device)
         if goal.kl is not None:
             model.freeze_reference()
+        if penalties and self.config.trust_region is not None:
+            raise InvalidConfiguration(
+                "a trust region's steps follow the objective alone; with penalties take AdamW's"
+            )
         self._update: Any = (
-            PolicyUpdate(model, self.head, self.config)
+            PolicyUpdate(model, self.head, self.config, penalties)
             if self.config.trust_region is None
             else TrustRegionUpdate(model, self.config)
         )
@@ -136,8 +149,13 @@ class PolicyOptimizer:
         return row
 
     def _learn(self, gathered: Gathered) -> dict[str, float]:
-        batch = RolloutBatch(gathered.kept)
-        made = policy_batch(batch, self.model, self.head, self.config, self._old(batch))
+        kept = gathered.kept
+        for change in self.prepare:
+            kept = change(kept)
+        batch = RolloutBatch(kept)
+        made = policy_batch(
+            batch, self.model, self.head, self.config, self._old(batch), self._update.steps
+        )
         if self._iteration <= self.pretraining:
             found = self._update.pretrain(made) | {"pretraining": 1.0}
         else:
@@ -151,12 +169,12 @@ class PolicyOptimizer:
         config, goal = self.config, self.config.goal
         if config.recompute_old != "auto":
             return "scored" if config.recompute_old == "always" else "sampler"
-        if config.steps_per_iteration == 1 and goal.ratio != "group_expectation":
-            return "current"  # the first pass is of the policy that sampled
         fresh = all(rollout.version == self._update.steps for rollout in batch.rollouts)
+        if fresh and config.steps_per_iteration == 1 and goal.ratio != "group_expectation":
+            return "current"  # the first pass is of the policy that sampled
         exact = getattr(self._collection.collector, "exact", False)
         single = self.model.dtype in (torch.float32, torch.float64)
-        return "sampler" if exact and fresh and single else "scored"
+        return "sampler" if exact and single else "scored"
 
     # -- ends --------------------------------------------------------------------------------------
 
@@ -240,6 +258,8 @@ class PolicyOptimizer:
         named = self.model.module.named_parameters()
         return {name: p for name, p in named if whole or not p.requires_grad}
 
+
+Prepare = Callable[[list[Rollout]], list[Rollout]]
 
 _FREE = {"iterations", "save_every", "evaluate_every", "flat_patience", "failure_patience"}
 

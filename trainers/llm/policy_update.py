@@ -11,7 +11,7 @@ which minibatch follows from the run's seed and the iteration. Knows nothing of 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -29,6 +29,8 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "torch", "llm") from error
 
+Penalty = Callable[[], Tensor]
+"""A loss of the weights as they are.  # ()"""
 _OF_TOKENS = ("clip_share", "policy_kl", "kl", "entropy")
 _LEAST, _MOST = ("ratio_min",), ("ratio_max", "sampler_gap_max")
 
@@ -79,9 +81,14 @@ class PolicyUpdate:
     """AdamW on the model's weights, and on the critic's at a rate of their own."""
 
     def __init__(
-        self, model: LanguageModel, head: ValueHead | None, config: PolicyOptimizerConfig
+        self,
+        model: LanguageModel,
+        head: ValueHead | None,
+        config: PolicyOptimizerConfig,
+        penalties: Mapping[str, Penalty] | None = None,
     ) -> None:
         self.model, self.head, self.config = model, head, config
+        self.penalties = dict(penalties or {})
         self.steps = 0
         """Optimiser steps so far."""
         self._learnt = list(model.trainable().values())
@@ -154,7 +161,17 @@ class PolicyUpdate:
         found = _added_up(added, len(parts), totals.tokens / max(1, tokens))
         if "sampler_gap" in found:
             found["sampler_gap"] /= max(1, tokens)
-        return found | self._move(optimizer)
+        return found | self._penalty() | self._move(optimizer)
+
+    def _penalty(self) -> dict[str, float]:
+        """Losses of the weights themselves, added to the gradient."""
+        found = {}
+        for name, penalty in self.penalties.items():
+            loss = penalty()
+            if loss.requires_grad:
+                loss.backward()  # type: ignore[no-untyped-call]
+            found[name] = float(loss.detach())
+        return found
 
     def _gradient(
         self, part: PolicyBatch, totals: Totals, measures_sampler: bool

@@ -63,8 +63,14 @@ class Gathered:
 class Collection:
     """Draws seeds and has them played."""
 
-    def __init__(self, collector: Collector, config: PolicyOptimizerConfig) -> None:
+    def __init__(
+        self,
+        collector: Collector,
+        config: PolicyOptimizerConfig,
+        evaluation: Collector | None = None,
+    ) -> None:
         self.collector, self.config = collector, config
+        self._evaluation = evaluation or collector
         self.drawn = 0
         """Seeds so far; with the iteration it is all that there is to remember."""
 
@@ -98,7 +104,7 @@ class Collection:
         """One rollout of each held-out seed, sampled alike at every evaluation."""
         seeds = range(self.config.evaluation_episodes)
         rng_seed = _mixed(self.config.seed, 0, EVALUATION)
-        return self.collector.collect(list(seeds), 1, rng_seed=rng_seed)
+        return self._evaluation.collect(list(seeds), 1, rng_seed=rng_seed)
 
     def _draw(self, number: int) -> list[int]:
         """New seeds, or those of the pool in turn."""
