@@ -41,6 +41,7 @@ class PolicyBatch:
     advantages: Tensor  # (B, T)
     positive: Tensor  # (B,) bool: rows that went well
     teaches: Tensor  # (B,) bool: rows that add to the gradient
+    fresh: Tensor  # (B,) bool: rows that the newest policy has sampled
     old_log_probs: Tensor | None = None  # (B, T)
     reference_log_probs: Tensor | None = None  # (B, T)
     log_group_expectations: Tensor | None = None  # (B, 1)
@@ -121,6 +122,7 @@ def policy_batch(
         advantages=advantages,
         positive=_positive(batch, config)[rows.rollouts],
         teaches=_teaches(goal, advantages, rows.mask),
+        fresh=~stale,
         old_log_probs=old_log_probs,
         reference_log_probs=reference,
         log_group_expectations=expectations,

@@ -71,8 +71,8 @@ def step_totals(batch: PolicyBatch, index: Tensor, config: PolicyOptimizerConfig
 
 
 def sampler_gap(batch: PolicyBatch, scored: Scored) -> tuple[float, float]:
-    """Sum and most of |ℓ learner − ℓ sampler| over sampled tokens."""
-    mask, theirs = batch.rows.mask, batch.rows.log_probs
+    """Sum and most of |ℓ learner − ℓ sampler| over tokens that the newest policy has sampled."""
+    mask, theirs = batch.rows.mask & batch.fresh[:, None], batch.rows.log_probs
     gaps = (scored.log_probs.detach() - theirs).abs().masked_fill(~mask, 0.0)
     return float(gaps.sum()), float(gaps.max())
 
@@ -160,7 +160,8 @@ class PolicyUpdate:
         tokens = int(batch.rows.mask[scored_rows].sum())
         found = _added_up(added, len(parts), totals.tokens / max(1, tokens))
         if "sampler_gap" in found:
-            found["sampler_gap"] /= max(1, tokens)
+            fresh = scored_rows[batch.fresh[scored_rows]]
+            found["sampler_gap"] /= max(1, int(batch.rows.mask[fresh].sum()))
         return found | self._penalty() | self._move(optimizer)
 
     def _penalty(self) -> dict[str, float]:
