@@ -78,7 +78,7 @@ def test_a_run_of_solved_groups_learns_nothing_and_ends():
     model = toy_model()
     collector = ToyCollector(model, reward=lambda play: 1.0)
     config = PolicyOptimizerConfig(resample=2, flat_patience=3, iterations=50, group_size=2)
-    run = PolicyOptimizer(model, None, config, collector=collector)
+    run = PolicyOptimizer(model, collector, config)
     before = [p.detach().clone() for p in model.trainable().values()]
     rows = run.train()
     assert len(rows) == 3 and [row["skipped"] for row in rows] == [1, 1, 1] and run.stopped
@@ -92,7 +92,7 @@ def test_resampled_iterations_learn_from_whole_batches():
     config = PolicyOptimizerConfig(
         objective="dapo", resample=5, iterations=3, seeds_per_iteration=4, learning_rate=2e-3
     )
-    rows = PolicyOptimizer(model, None, config, collector=ToyCollector(model)).train()
+    rows = PolicyOptimizer(model, ToyCollector(model), config).train()
     assert all(row["attempts"] >= 1 and row["skipped"] == 0 for row in rows)
     assert rows[-1]["optimizer_steps"] == 3
 
@@ -118,7 +118,7 @@ def test_the_penalty_makes_spread_where_there_was_none():
     config = PolicyOptimizerConfig(
         iterations=2, overlong=Overlong(longest=3, cache=2), learning_rate=2e-3
     )
-    rows = PolicyOptimizer(model, None, config, collector=collector).train()
+    rows = PolicyOptimizer(model, collector, config).train()
     assert rows[0]["grad_norm"] > 0 and rows[0]["flat_groups"] == 1
 
 

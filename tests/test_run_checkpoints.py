@@ -40,7 +40,7 @@ def begun(kind="grpo", callbacks=(), **changes):
     options |= {"group_size": 4, "save_every": 1} | KINDS[kind] | changes
     model = toy_model(lora=options.pop("lora", None), seed=options.pop("model_seed", 0))
     config = PolicyOptimizerConfig(**options)
-    return PolicyOptimizer(model, None, config, callbacks, collector=ToyCollector(model, "asks"))
+    return PolicyOptimizer(model, ToyCollector(model, "asks"), config, callbacks)
 
 
 def everything(run):

@@ -94,7 +94,7 @@ def learns(lora, spread, iterations):
     config = PolicyOptimizerConfig(
         iterations=iterations, trust_region=region, seeds_per_iteration=4, seed=1
     )
-    rows = PolicyOptimizer(model, None, config, collector=ToyCollector(model)).train()
+    rows = PolicyOptimizer(model, ToyCollector(model), config).train()
     assert all(row["policy_kl"] <= 0.05 for row in rows if "policy_kl" in row)
     found = [row["success"] for row in rows]
     assert sum(found[-4:]) / 4 > 0.75 > 0.4 > sum(found[:4]) / 4

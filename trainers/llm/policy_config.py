@@ -274,7 +274,8 @@ _LEAST = {
     "iterations": 0, "seeds_per_iteration": 1, "group_size": 1, "epochs": 1, "minibatches": 1,
     "tokens_per_micro_batch": 1, "warmup": 0, "weight_decay": 0, "resample": 0,
     "evaluate_every": 0, "evaluation_episodes": 1, "distinct_seeds": 1, "flat_patience": 1,
-    "failure_patience": 1, "slots": 1, "max_turns": 1, "save_every": 1, "seed": 0, "sampler_gap_limit": 0,
+    "failure_patience": 1, "slots": 1, "max_turns": 1, "save_every": 1, "seed": 0,
+    "sampler_gap_limit": 0,
 }  # fmt: skip
 _KINDS: dict[str, Any] = {
     kind.__name__: kind

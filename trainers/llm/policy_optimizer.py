@@ -40,6 +40,10 @@ except ImportError as error:
     raise MissingExtra(error.name or "torch", "llm") from error
 
 
+Prepare = Callable[[list[Rollout]], list[Rollout]]
+"""From an iteration's rollouts to those that are learnt from."""
+
+
 class PolicyOptimizer:
     """Trains `model` in place.
 
@@ -264,9 +268,6 @@ class PolicyOptimizer:
         return {name: p for name, p in named if whole or not p.requires_grad}
 
 
-<<<<<<< HEAD
-Prepare = Callable[[list[Rollout]], list[Rollout]]
-=======
 _FREE = {"iterations", "save_every", "evaluate_every", "flat_patience", "failure_patience"}
 
 
