@@ -41,7 +41,7 @@ class PolicyBatch:
     advantages: Tensor  # (B, T)
     positive: Tensor  # (B,) bool: rows that went well
     teaches: Tensor  # (B,) bool: rows that add to the gradient
-    fresh: Tensor  # (B,) bool: rows that the newest policy has sampled
+    fresh: Tensor  # (B,) bool: rows sampled by the policy as it is before the first step
     old_log_probs: Tensor | None = None  # (B, T)
     reference_log_probs: Tensor | None = None  # (B, T)
     log_group_expectations: Tensor | None = None  # (B, 1)
@@ -103,10 +103,10 @@ def policy_batch(
         old_log_probs = scored if old == "scored" else old_log_probs
         if reached is not None:
             values, bootstrap = before_tokens(reached), _bootstrap(batch, reached)
-    stale = torch.tensor([rollout.version != version for rollout in batch.rollouts])[rows.rollouts]
-    if old_log_probs is not None and bool(stale.any()):
+    fresh = torch.tensor([rollout.version == version for rollout in batch.rollouts])[rows.rollouts]
+    if old_log_probs is not None and not bool(fresh.all()):
         kept = rows.log_probs.to(old_log_probs.dtype)
-        old_log_probs = torch.where(stale[:, None], kept, old_log_probs)
+        old_log_probs = torch.where(fresh[:, None], old_log_probs, kept)
     if goal.kl is not None:
         with model.reference():
             reference, _ = _scored(rows, model, config, None)
@@ -122,7 +122,7 @@ def policy_batch(
         advantages=advantages,
         positive=_positive(batch, config)[rows.rollouts],
         teaches=_teaches(goal, advantages, rows.mask),
-        fresh=~stale,
+        fresh=fresh,
         old_log_probs=old_log_probs,
         reference_log_probs=reference,
         log_group_expectations=expectations,

@@ -138,6 +138,10 @@ class PolicyOptimizerConfig:
     """Longer gradients are shortened to it; None: none is."""
     sampling: Sampling = field(default_factory=Sampling)
     """How replies are drawn."""
+    slots: int = 64
+    """Conversations that are played at a time, where the learner makes its own engine."""
+    max_turns: int | None = None
+    """Replies after which they are cut off; None: the environment decides."""
     resample: int = 0
     """DAPO's dynamic sampling: how often new seeds may be drawn for groups of one reward only."""
     overlong: Overlong | None = None
@@ -270,7 +274,8 @@ _LEAST = {
     "iterations": 0, "seeds_per_iteration": 1, "group_size": 1, "epochs": 1, "minibatches": 1,
     "tokens_per_micro_batch": 1, "warmup": 0, "weight_decay": 0, "resample": 0,
     "evaluate_every": 0, "evaluation_episodes": 1, "distinct_seeds": 1, "flat_patience": 1,
-    "failure_patience": 1, "save_every": 1, "seed": 0, "sampler_gap_limit": 0,
+    "failure_patience": 1, "slots": 1, "max_turns": 1, "save_every": 1, "seed": 0,
+    "sampler_gap_limit": 0,
 }  # fmt: skip
 _KINDS: dict[str, Any] = {
     kind.__name__: kind

@@ -24,10 +24,12 @@ from trainers.llm.credit import GroupRelative
 from trainers.llm.language_model import LanguageModel
 from trainers.llm.policy_batches import Old, PolicyBatch, policy_batch
 from trainers.llm.policy_config import PolicyOptimizerConfig
+from trainers.llm.policy_engine import Environment, collector_of, is_exact
 from trainers.llm.policy_update import Penalty, PolicyUpdate
 from trainers.llm.rollout_collection import Collection, Collector, Gathered, rollout_statistics
 from trainers.llm.rollouts import Rollout, RolloutBatch
 from trainers.llm.run_checkpoints import RunState, digest, put_back, read_run, write_run
+from trainers.llm.text_environment import RewardFunction
 from trainers.llm.trpo import TrustRegionUpdate
 from trainers.llm.value_head import ValueHead
 
@@ -38,11 +40,16 @@ except ImportError as error:
     raise MissingExtra(error.name or "torch", "llm") from error
 
 
+Prepare = Callable[[list[Rollout]], list[Rollout]]
+"""From an iteration's rollouts to those that are learnt from."""
+
+
 class PolicyOptimizer:
     """Trains `model` in place.
 
-    `collector` plays conversations with the model as it is at that moment, `evaluation` held-out
-    ones, with the same sampler (None: `collector` does, on seeds that training never has).
+    `environment` is one of texts, an id or a callable that makes one, with a `reward_fn` or
+    without; or else a collector, which plays conversations with the model as it is at that moment.
+    `evaluation` plays held-out ones (None: as in training, on seeds that training never has).
     `prepare` are functions from an iteration's rollouts to those that are learnt from: shaped by a
     critic, with earlier ones beside them; what is measured stays what was played. `penalties` give
     a loss of the weights, by name, that is added at each optimiser step.
@@ -53,9 +60,10 @@ class PolicyOptimizer:
     def __init__(
         self,
         model: LanguageModel,
-        collector: Collector,
+        environment: Environment,
         config: PolicyOptimizerConfig | None = None,
         callbacks: Sequence[Callback] = (),
+        reward_fn: RewardFunction | None = None,
         *,
         evaluation: Collector | None = None,
         prepare: Sequence[Prepare] = (),
@@ -63,6 +71,7 @@ class PolicyOptimizer:
     ) -> None:
         self.model, self.config = model, config or PolicyOptimizerConfig()
         self.prepare = list(prepare)
+        collector = collector_of(environment, model, self.config, reward_fn)
         self.callbacks = list(callbacks)
         self.rows: list[dict[str, float]] = []
         self.stopped = ""
@@ -172,7 +181,7 @@ class PolicyOptimizer:
         fresh = all(rollout.version == self._update.steps for rollout in batch.rollouts)
         if fresh and config.steps_per_iteration == 1 and goal.ratio != "group_expectation":
             return "current"  # the first pass is of the policy that sampled
-        exact = getattr(self._collection.collector, "exact", False)
+        exact = is_exact(self._collection.collector, self.model)
         single = self.model.dtype in (torch.float32, torch.float64)
         return "sampler" if exact and single else "scored"
 
@@ -258,8 +267,6 @@ class PolicyOptimizer:
         named = self.model.module.named_parameters()
         return {name: p for name, p in named if whole or not p.requires_grad}
 
-
-Prepare = Callable[[list[Rollout]], list[Rollout]]
 
 _FREE = {"iterations", "save_every", "evaluate_every", "flat_patience", "failure_patience"}
 

@@ -32,6 +32,7 @@ except ImportError as error:
 Penalty = Callable[[], Tensor]
 """A loss of the weights as they are.  # ()"""
 _OF_TOKENS = ("clip_share", "policy_kl", "kl", "entropy")
+_GAPS = ("sampler_gap", "sampler_gap_max")  # measured here, before the policy has moved
 _LEAST, _MOST = ("ratio_min",), ("ratio_max", "sampler_gap_max")
 
 
@@ -70,11 +71,26 @@ def step_totals(batch: PolicyBatch, index: Tensor, config: PolicyOptimizerConfig
     )
 
 
-def sampler_gap(batch: PolicyBatch, scored: Scored) -> tuple[float, float]:
-    """Sum and most of |ℓ learner − ℓ sampler| over tokens that the newest policy has sampled."""
-    mask, theirs = batch.rows.mask & batch.fresh[:, None], batch.rows.log_probs
-    gaps = (scored.log_probs.detach() - theirs).abs().masked_fill(~mask, 0.0)
-    return float(gaps.sum()), float(gaps.max())
+def sampler_gap(batch: PolicyBatch, scored: Scored) -> dict[str, float]:
+    """|ℓ learner − ℓ sampler| before the first step: the sum, its number of tokens, and the most.
+
+    Of tokens that this policy sampled and whose log-probability the sampler knew.
+    """
+    theirs = batch.rows.log_probs
+    known = batch.rows.mask & batch.fresh[:, None] & theirs.isfinite()
+    gaps = (scored.log_probs.detach() - theirs).abs().masked_fill(~known, 0.0)
+    return {
+        "sampler_gap": float(gaps.sum()),
+        "sampler_gap_tokens": float(known.sum()),
+        "sampler_gap_max": float(gaps.max()),
+    }
+
+
+def mean_gap(found: dict[str, float]) -> dict[str, float]:
+    """With the mean in place of the sum; without any where nothing was known."""
+    names = ("sampler_gap", "sampler_gap_tokens", "sampler_gap_max")
+    total, tokens, most = (found.pop(name, 0.0) for name in names)
+    return found | ({"sampler_gap": total / tokens, "sampler_gap_max": most} if tokens else {})
 
 
 class PolicyUpdate:
@@ -158,10 +174,7 @@ class PolicyUpdate:
         for rows in parts:
             added.add(self._gradient(batch.at(rows), totals, measures_sampler))
         tokens = int(batch.rows.mask[scored_rows].sum())
-        found = _added_up(added, len(parts), totals.tokens / max(1, tokens))
-        if "sampler_gap" in found:
-            fresh = scored_rows[batch.fresh[scored_rows]]
-            found["sampler_gap"] /= max(1, int(batch.rows.mask[fresh].sum()))
+        found = mean_gap(_added_up(added, len(parts), totals.tokens / max(1, tokens)))
         return found | self._penalty() | self._move(optimizer)
 
     def _penalty(self) -> dict[str, float]:
@@ -191,13 +204,10 @@ class PolicyUpdate:
             values = before_tokens(head(scored.hidden))
         loss, shown = objective_loss(goal, part.inputs(goal, scored, values), totals)
         loss.backward()  # type: ignore[no-untyped-call]
-        found = {"loss": float(loss.detach())} | {name: float(v) for name, v in shown.items()}
-        if measures_sampler:
-            found["sampler_gap"], found["sampler_gap_max"] = sampler_gap(part, scored)
-        else:  # the policy has moved since
-            found.pop("sampler_gap", None)
-            found.pop("sampler_gap_max", None)
-        return found
+        found = {"loss": float(loss.detach())} | {
+            name: float(value) for name, value in shown.items() if name not in _GAPS
+        }
+        return found | (sampler_gap(part, scored) if measures_sampler else {})
 
     def _move(self, optimizer: torch.optim.Optimizer) -> dict[str, float]:
         """Take the step, unless the gradient is no number."""

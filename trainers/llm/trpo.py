@@ -19,7 +19,7 @@ from trainers.llm.natural_step import natural_step
 from trainers.llm.objective_loss import objective_loss
 from trainers.llm.policy_batches import PolicyBatch, micro_batches
 from trainers.llm.policy_config import PolicyOptimizerConfig, TrustRegion
-from trainers.llm.policy_update import Watched, minibatches, sampler_gap, step_totals
+from trainers.llm.policy_update import Watched, mean_gap, minibatches, sampler_gap, step_totals
 
 try:
     import torch
@@ -57,7 +57,7 @@ class TrustRegionUpdate:
         ]
         begun, gradient, found = self._gradient(parts, totals)
         if measures_sampler:
-            found |= self._sampler_gap(parts, totals)
+            found |= self._sampler_gap(parts)
         with torch.no_grad():
             old = [self._distributions(part) for part in parts]
         direction, length = natural_step(
@@ -125,10 +125,10 @@ class TrustRegionUpdate:
         return loss, divergence / max(1, totals.tokens)
 
     @torch.no_grad()
-    def _sampler_gap(self, parts: list[PolicyBatch], totals: Totals) -> dict[str, float]:
+    def _sampler_gap(self, parts: list[PolicyBatch]) -> dict[str, float]:
         gaps = [sampler_gap(part, self._scored(part)) for part in parts]
-        total, most = sum(gap for gap, _ in gaps), max(gap for _, gap in gaps)
-        return {"sampler_gap": total / max(1, totals.tokens), "sampler_gap_max": most}
+        added = {name: sum(gap[name] for gap in gaps) for name in gaps[0]}
+        return mean_gap(added | {"sampler_gap_max": max(gap["sampler_gap_max"] for gap in gaps)})
 
     def _fisher_product(self, parts: list[PolicyBatch], vector: Tensor, totals: Totals) -> Tensor:
         """F v, the second derivative of KL(old ‖ new) where new is old.  (P,) → (P,)"""
