@@ -93,7 +93,8 @@ class Decoder:
             visible = (column <= column[:, None]) & real[:, None, :]
             visible |= column == column[:, None]
             self.cache.write(self._on(index.ravel()), None)
-        mask = torch.where(self._on(visible)[:, None], 0.0, self._masked).to(self._dtype)
+        mask = torch.zeros(visible.shape, dtype=self._dtype, device=self._device)
+        mask = mask.masked_fill_(self._on(~visible), self._masked)[:, None]
         return self._forward(self._on(tokens), self._on(places), mask)
 
     def step(self, tokens: NDArray[np.int64], places: NDArray[np.int64]) -> Tensor:
