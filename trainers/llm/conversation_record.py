@@ -25,7 +25,7 @@ class ConversationRecord:
         self.number, self.seed, self.member, self.room = number, seed, member, room
         self.turn = 0
         """Replies so far."""
-        self.error = ""
+        self.error = self.task = ""
         self._rewards: list[float] = []
         self._segments: list[Segment] = []
         self._begin()
@@ -94,7 +94,7 @@ class ConversationRecord:
             messages=tuple(messages),
             terminated=terminated,
             success=bool(info.get("success", False)),
-            task=str(info.get("task_id", "")),
+            task=str(info.get("task_id", self.task)),
             error=self.error,
             version=version,
         )

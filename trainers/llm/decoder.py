@@ -47,7 +47,7 @@ class Decoder:
         accepted = inspect.signature(inner.forward).parameters
         self._last = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
         self.cache = KeyValueCache(self._config.num_hidden_layers, lanes)
-        self._places = torch.arange(0, device=self._device)
+        self._lanes = torch.arange(lanes, device=self._device)
         self._check_model()
 
     def check_context(self, places: int) -> None:
@@ -80,33 +80,33 @@ class Decoder:
         tokens[real] = np.concatenate(
             [context[start:] for context, start in zip(contexts, starts, strict=True)]
         )
-        index = np.where(real, lanes[:, None] * self.cache.places + places, self.cache.nowhere)
+        written = self._on(lanes), self._on(np.where(real, places, -1))
         places = np.where(real, places, 0)
         if starts.any():
             visible = np.arange(width) <= places[..., None]  # (n, T, width)
-            rows: slice | Tensor = self._on(lanes)
-            if len(lanes) == 1 or (np.diff(lanes) == 1).all():
+            rows: slice | Tensor = written[0]
+            if (np.diff(lanes) == 1).all():  # side by side: a view, not a copy
                 rows = slice(int(lanes[0]), int(lanes[-1]) + 1)
-            self.cache.write(self._on(index.ravel()), rows, width)
+            self.cache.write(*written, rows, width)
         else:  # the batch itself is all there is to see; padding sees itself
             column = np.arange(longest)
             visible = (column <= column[:, None]) & real[:, None, :]
             visible |= column == column[:, None]
-            self.cache.write(self._on(index.ravel()), None)
-        mask = torch.where(self._on(visible)[:, None], 0.0, self._masked).to(self._dtype)
+            self.cache.write(*written, None, 0)
+        mask = torch.zeros(visible.shape, dtype=self._dtype, device=self._device)
+        mask = mask.masked_fill_(self._on(~visible), self._masked)[:, None]
         return self._forward(self._on(tokens), self._on(places), mask)
 
     def step(self, tokens: NDArray[np.int64], places: NDArray[np.int64]) -> Tensor:
         """One token at `places[i]` of lane i, for the first n lanes.  (n,), (n,) → (n, V)"""
-        width = int(places.max()) + 1
+        count, width = len(places), int(places.max()) + 1
         self.cache.reserve(width)
-        if len(self._places) < self.cache.places:
-            self._places = torch.arange(self.cache.places, device=self._device)
         at = self._on(places)[:, None]
-        index = np.arange(len(places)) * self.cache.places + places
-        self.cache.write(self._on(index), slice(0, len(places)), width)
-        mask = torch.zeros((len(places), 1, 1, width), dtype=self._dtype, device=self._device)
-        mask.masked_fill_((self._places[:width] > at)[:, None, None], self._masked)
+        self.cache.write(self._lanes[:count], at, slice(0, count), width)
+        mask = torch.zeros((count, 1, 1, width), dtype=self._dtype, device=self._device)
+        if int(places.min()) + 1 < width:
+            later = torch.arange(width, device=self._device) > at
+            mask.masked_fill_(later[:, None, None], self._masked)
         return self._forward(self._on(tokens)[:, None], at, mask)
 
     def copy(self, source: NDArray[np.int64], target: NDArray[np.int64], width: int) -> None:

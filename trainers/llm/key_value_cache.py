@@ -7,8 +7,7 @@
     swap       two lanes change places, so that those that decode stand side by side
 
 A model of transformers gets it as `past_key_values`; which lanes a batch belongs to and where its
-tokens stand is said before each forward pass. Memory of layers is (lanes · places, heads · size),
-so that a token is one row. Knows nothing of tokens or sampling.
+tokens stand is said before each forward pass. Knows nothing of tokens or sampling.
 """
 
 from __future__ import annotations
@@ -23,6 +22,11 @@ try:
     from transformers.cache_utils import Cache, CacheLayerMixin
 except ImportError as error:
     raise MissingExtra(error.name or "transformers", "llm") from error
+
+Shape = tuple[int, int]
+"""Heads and their size."""
+Part = tuple[int, int]
+"""A layer, and 0 for its keys or 1 for its values."""
 
 
 class _Lanes(CacheLayerMixin):
@@ -53,60 +57,65 @@ class KeyValueCache(Cache):
         super().__init__(layers=[_Lanes() for _ in range(layers)])
         self.lanes, self.places = lanes, 64
         """How many conversations, and of how many tokens there is room now."""
-        self._stores: dict[int, Tensor] = {}
-        """By heads · size: (2 · layers, lanes · places + 1, heads · size); the last row of each
-        layer is `nowhere`."""
-        self._where: dict[tuple[int, int], tuple[int, int]] = {}
-        """By layer and part, 0 keys and 1 values: which memory, and where in it."""
-        self._slabs: dict[tuple[int, int], Tensor] = {}
-        self._index: Tensor | None = None
+        self._stores: dict[Shape, Tensor] = {}
+        """By heads and size: (2 · layers, lanes · heads · places + 1, size). The last row of each
+        layer is for padding, which is no token."""
+        self._where: dict[Part, tuple[Shape, int]] = {}
+        """Which memory a layer's keys or values have, and where in it."""
+        self._flat: dict[Part, Tensor] = {}  # (lanes · heads · places + 1, size)
+        self._views: dict[Part, Tensor] = {}  # (lanes, heads, places, size)
+        self._index: dict[int, Tensor] = {}
+        """By number of heads: where the next pass writes.  (n · heads · T,)"""
+        self._at: tuple[Tensor, Tensor] | None = None
         self._rows: slice | Tensor = slice(0)
         self._width = 0
-
-    @property
-    def nowhere(self) -> int:
-        """Where padding is written, which is no token."""
-        return self.lanes * self.places
 
     def reserve(self, places: int) -> None:
         """Make room for conversations of so many tokens, at least doubling it where it is short."""
         if places <= self.places:
             return
         before, self.places = self.places, max(places, 2 * self.places)
-        for row, store in self._stores.items():
-            grown = store.new_zeros((len(store), self.lanes * self.places + 1, row))
-            self._by_lane(grown)[:, :, :before] = self._by_lane(store, before)
-            self._stores[row] = grown
-        self._slabs = {key: self._stores[row][at] for key, (row, at) in self._where.items()}
+        for (heads, size), store in self._stores.items():
+            grown = self._memory(store, heads, size)
+            _by_lane(grown, self.lanes, heads)[:, :, :, :before] = _by_lane(
+                store, self.lanes, heads
+            )
+            self._stores[heads, size] = grown
+        for part, (shape, number) in self._where.items():
+            self._look(part, shape, number)
 
-    def write(self, index: Tensor, rows: slice | Tensor | None, width: int = 0) -> None:
-        """The next forward pass writes its tokens to `index`: lane · places + place, or `nowhere`.
+    def write(self, lanes: Tensor, places: Tensor, rows: slice | Tensor | None, width: int) -> None:
+        """What the next forward pass reads of (n, T) tokens, and where it writes them.
 
-        (n · T,).  Its queries see the first `width` places of the lanes `rows`; with None only
-        the batch itself.
+        lanes, places  where tokens are written; a place of −1 is padding.  (n,), (n, T)
+        rows, width    lanes that its queries see, as far as `width`; None: only the batch itself
         """
-        self._index, self._rows, self._width = index, slice(0) if rows is None else rows, width
+        self._at, self._index = (lanes, places), {}
+        self._rows, self._width = (slice(0), 0) if rows is None else (rows, width)
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
         """Called by the model's layers.  (n, heads, T, size) → (n, heads, width, size)"""
-        keys = self._put(key_states, layer_idx, 0)
-        values = self._put(value_states, layer_idx, 1)
+        keys, values = (layer_idx, 0), (layer_idx, 1)
+        self._put(key_states, keys)
+        self._put(value_states, values)
         if not self._width:
             return key_states, value_states
-        return self._seen(keys, key_states), self._seen(values, value_states)
+        return (
+            self._views[keys][self._rows, :, : self._width],
+            self._views[values][self._rows, :, : self._width],
+        )
 
     def copy(self, source: Tensor, target: Tensor, width: int) -> None:
         """The first `width` places of lanes `source` to lanes `target`.  (n,), (n,)"""
-        for store in self._stores.values():
-            lanes = self._by_lane(store)
-            lanes[:, target, :width] = lanes[:, source, :width]
+        for (heads, _), store in self._stores.items():
+            lanes = _by_lane(store, self.lanes, heads)
+            lanes[:, target, :, :width] = lanes[:, source, :, :width]
 
     def swap(self, one: Tensor, other: Tensor, width: int) -> None:
         """Lanes change places, as far as `width`.  (n,), (n,), all different"""
-        source, target = torch.cat([one, other]), torch.cat([other, one])
-        self.copy(source, target, width)
+        self.copy(torch.cat([one, other]), torch.cat([other, one]), width)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """0: every row has a length of its own, and positions are always given."""
@@ -114,31 +123,42 @@ class KeyValueCache(Cache):
 
     # -- memory --------------------------------------------------------------------------------
 
-    def _put(self, states: Tensor, layer: int, part: int) -> Tensor:
-        slab = self._slabs.get((layer, part))
-        if slab is None:
-            slab = self._made(states, layer, part)
-        rows = states.transpose(1, 2).reshape(-1, slab.shape[-1])
-        assert self._index is not None
-        slab.index_copy_(0, self._index, rows)
-        return slab
+    def _put(self, states: Tensor, part: Part) -> None:
+        _, heads, _, size = states.shape
+        if part not in self._flat:
+            self._make(states, part, (heads, size))
+        index = self._index.get(heads)
+        if index is None:
+            index = self._index[heads] = self._places_of(heads)
+        self._flat[part].index_copy_(0, index, states.reshape(-1, size))
 
-    def _seen(self, slab: Tensor, states: Tensor) -> Tensor:
-        heads, size = states.shape[1], states.shape[3]
-        lanes = slab[:-1].view(self.lanes, self.places, heads, size)
-        return lanes[self._rows, : self._width].transpose(1, 2)
+    def _places_of(self, heads: int) -> Tensor:
+        assert self._at is not None, "write() comes before a forward pass"
+        lanes, places = self._at
+        first = (lanes[:, None] * heads + torch.arange(heads, device=lanes.device)) * self.places
+        index = first[:, :, None] + places[:, None]  # (n, heads, T)
+        nowhere = self.lanes * heads * self.places
+        return torch.where(places[:, None] < 0, nowhere, index).flatten()
 
-    def _made(self, states: Tensor, layer: int, part: int) -> Tensor:
-        """Memory for a layer; that of all layers of a size is one tensor, to be moved at once."""
-        row = states.shape[1] * states.shape[3]
-        if row not in self._stores:
-            shape = (2 * len(self.layers), self.lanes * self.places + 1, row)
-            # What was never written is masked, but a product with it must be a number.
-            self._stores[row] = states.new_zeros(shape)
-        taken = sum(size == row for size, _ in self._where.values())
-        self._where[layer, part] = row, taken
-        slab = self._slabs[layer, part] = self._stores[row][taken]
-        return slab
+    def _make(self, states: Tensor, part: Part, shape: Shape) -> None:
+        """Memory for a layer; that of all layers of a shape is one tensor, to be moved at once."""
+        if shape not in self._stores:
+            self._stores[shape] = self._memory(states, *shape)
+        number = sum(known == shape for known, _ in self._where.values())
+        self._where[part] = shape, number
+        self._look(part, shape, number)
 
-    def _by_lane(self, store: Tensor, places: int | None = None) -> Tensor:
-        return store[:, :-1].view(len(store), self.lanes, places or self.places, -1)
+    def _memory(self, like: Tensor, heads: int, size: int) -> Tensor:
+        # What was never written is masked, but a product with it must be a number.
+        rows = self.lanes * heads * self.places + 1
+        return like.new_zeros((2 * len(self.layers), rows, size))
+
+    def _look(self, part: Part, shape: Shape, number: int) -> None:
+        store = self._stores[shape]
+        self._flat[part] = store[number]
+        self._views[part] = _by_lane(store, self.lanes, shape[0])[number]
+
+
+def _by_lane(store: Tensor, lanes: int, heads: int) -> Tensor:
+    """Without the row for padding.  → (2 · layers, lanes, heads, places, size)"""
+    return store[:, :-1].view(len(store), lanes, heads, -1, store.shape[-1])

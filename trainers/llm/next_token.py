@@ -1,7 +1,7 @@
 """The next token of many replies at once, by inverse distribution function.
 
-    logits ─► / temperature ─► log softmax ─► log_probs, as a learner scores them
-                                   └─► top_k, top_p ─► cumulative ─► first place above the uniform
+    logits ─► / temperature ─► softmax ─► its logarithm: as a learner scores it
+                                └─► top_k, top_p ─► cumulative ─► first place above the uniform
 
 A token flips only if its uniform lies within rounding of a border, so that who else is in the
 batch does not matter. Knows nothing of models.
@@ -35,26 +35,25 @@ def next_tokens(
     logits = logits.float()
     if not sampling.greedy and sampling.temperature != 1:
         logits = logits / sampling.temperature
-    log_probs = torch.log_softmax(logits, -1)
+    probs = torch.softmax(logits, -1)
     if sampling.greedy:
-        tokens = log_probs.argmax(-1, keepdim=True)
+        tokens = logits.argmax(-1, keepdim=True)
     else:
-        cumulative = _kept(log_probs, sampling).double().exp_().cumsum_(-1)
+        cumulative = _kept(probs, sampling).cumsum(-1, dtype=torch.float64)
         chance = torch.from_numpy(chances * _BELOW_ONE).to(logits.device)[:, None]
         tokens = torch.searchsorted(cumulative, chance * cumulative[:, -1:], right=True)
-    found = log_probs.gather(-1, tokens)
+    found = probs.gather(-1, tokens).log_()
     return tokens[:, 0].cpu().numpy(), found[:, 0].cpu().numpy()
 
 
-def _kept(log_probs: Tensor, sampling: Sampling) -> Tensor:
-    """−∞ on what `top_k` and `top_p` leave out; the likeliest token is always left in."""
+def _kept(probs: Tensor, sampling: Sampling) -> Tensor:
+    """0 on what `top_k` and `top_p` leave out; the likeliest token is always left in."""
     if not sampling.top_k and sampling.top_p == 1:
-        return log_probs
-    ordered, order = torch.sort(log_probs, dim=-1, descending=True, stable=True)
+        return probs
+    ordered, order = torch.sort(probs, dim=-1, descending=True, stable=True)
     out = torch.zeros_like(ordered, dtype=torch.bool)
     if sampling.top_k:
         out[:, sampling.top_k :] = True
     if sampling.top_p < 1:
-        probs = ordered.exp()
-        out |= probs.cumsum(-1) - probs >= sampling.top_p
-    return log_probs.masked_fill(out.scatter(-1, order, out), float("-inf"))
+        out |= ordered.cumsum(-1) - ordered >= sampling.top_p
+    return probs.masked_fill(out.scatter(-1, order, out), 0.0)

@@ -135,6 +135,7 @@ class _Collection:
             environment = self._engine._taken()
             self._open[record.number] = record, environment
             messages = environment.reset(record.seed)
+            record.task = str(environment.info.get("task_id", ""))
             step = Step(messages, error=environment.error, rewritten=True)
             wanted.append(self._next(record, environment, step))
         return wanted

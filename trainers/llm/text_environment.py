@@ -67,7 +67,8 @@ class TextEnvironment:
     Raises InvalidConfiguration where actions are no texts or observations are none of the above.
     """
 
-    _info: Mapping[str, Any]
+    info: Mapping[str, Any]
+    """The newest of the episode."""
 
     def __init__(
         self,
@@ -112,7 +113,7 @@ class TextEnvironment:
         self._begin()
         try:
             env = self._made()
-            observation, self._info = env.reset(seed=seed)
+            observation, self.info = env.reset(seed=seed)
             return self._opened(observation, self._system_prompt(env))
         except Exception as error:  # whatever an environment raises, it costs this episode only
             self._fail(error)
@@ -124,20 +125,20 @@ class TextEnvironment:
             env = self._made()
             self.messages.append({"role": "assistant", "content": reply})
             found = env.step(self._clipped(reply))
-            observation, reward, terminated, truncated, self._info = found
+            observation, reward, terminated, truncated, self.info = found
             earned = 0.0 if self._replace else _finite(reward, "the environment's reward")
             done = bool(terminated or truncated)
             if done:
                 earned += self._final_reward()
             new, rewritten = self._news(observation, reply, done)
-            return Step(new, earned, bool(terminated), bool(truncated), self._info, rewritten)
+            return Step(new, earned, bool(terminated), bool(truncated), self.info, rewritten)
         except Exception as error:  # as above
             return self._fail(error)
 
     def cut(self) -> Step:
         """End the episode from outside, after a step that did not; `reward_fn` may reward it."""
         try:
-            return Step([], self._final_reward(), truncated=True, info=self._info)
+            return Step([], self._final_reward(), truncated=True, info=self.info)
         except Exception as error:  # a judge may be away
             return self._fail(error)
 
@@ -157,7 +158,7 @@ class TextEnvironment:
         """All that was said in this episode."""
         self.error = ""
         """Why this episode failed, if it did."""
-        self._info = {}
+        self.info = {}
         self._page = ""
         """The newest observed text."""
         self._is_transcript = self._history == "transcript"
@@ -168,12 +169,12 @@ class TextEnvironment:
     def _fail(self, error: Exception) -> Step:
         self.error = f"{type(error).__name__}: {error}"[:500]
         self.close()
-        return Step([], truncated=True, info=self._info, error=self.error)
+        return Step([], truncated=True, info=self.info, error=self.error)
 
     def _final_reward(self) -> float:
         if self._reward_fn is None:
             return 0.0
-        return _finite(self._reward_fn(tuple(self.messages), self._info), "reward_fn's reward")
+        return _finite(self._reward_fn(tuple(self.messages), self.info), "reward_fn's reward")
 
     def _opened(self, observation: Any, system: str) -> list[Message]:
         shown = self._shown(observation, done=False)
