@@ -103,8 +103,8 @@ def test_adapters_alone_learn_and_are_kept(tmp_path):
         base.lm_head.weight.mul_(80)
     before = {name: value.clone() for name, value in base.state_dict().items()}
     model = LanguageModel(base, TOKENIZER, lora=LoRA(rank=4, alpha=16))
-    sft = SFTConfig(learning_rate=2e-2, batch_size=4, top_share=0.3).create(model).fit(ROWS, 120)
-    assert said(sft).count("Yes") >= 25
+    sft = SFTConfig(learning_rate=2e-2, batch_size=4, top_share=0.3).create(model).fit(ROWS, 60)
+    assert said(sft).count("Yes") >= 20
     with model.module.disable_adapter():
         assert said(sft).count("Yes") <= 2
     beneath = {name.replace(".base_layer.", "."): v for name, v in base.state_dict().items()}
