@@ -6,6 +6,7 @@
     │   └── UnknownRenderMode
     ├── InvalidLog           a log line that cannot become a conversation (only with strict=True)
     ├── DatasetError         a dataset that is missing, misaligned or not what its card says
+    ├── JudgeFailed          a judge that failed, or whose answer cannot be read
     └── MissingExtra         an optional dependency that is not installed
 
 Each message is one sentence or two: what came, what is allowed, what to do.
@@ -34,6 +35,10 @@ class InvalidLog(ConvGymError, ValueError):
 
 class DatasetError(ConvGymError):
     """A dataset that is missing, misaligned, or differs from what its card promises."""
+
+
+class JudgeFailed(ConvGymError, RuntimeError):
+    """A judge that failed, or whose answer cannot be read; it is no score, so nothing stands in."""
 
 
 class MissingExtra(ConvGymError, ImportError):

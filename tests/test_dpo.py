@@ -13,6 +13,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 from tiny_models import tiny_model, tiny_tokenizer  # noqa: E402
 
+from trainers.llm.chat_format import ChatFormat  # noqa: E402
 from trainers.llm.dpo import DPO, DPOConfig  # noqa: E402
 from trainers.llm.language_model import LanguageModel, LoRA  # noqa: E402
 from trainers.llm.preferences import Preference, in_tokens  # noqa: E402
@@ -202,8 +203,9 @@ def test_pairs_of_words_are_refused_until_they_are_tokens():
     model = LanguageModel(tiny_model(vocabulary=len(tokenizer), width=16), tokenizer)
     with pytest.raises(InvalidConfiguration, match="in_tokens"):
         DPOConfig().create(model).fit([words], 1)
-    dpo = DPOConfig(learning_rate=1e-2).create(model).fit(in_tokens([words], tokenizer), 2)
-    assert dpo.measure(in_tokens([words], tokenizer))["margin"] > 0
+    pairs = in_tokens([words], ChatFormat(tokenizer))
+    dpo = DPOConfig(learning_rate=1e-2).create(model).fit(pairs, 2)
+    assert dpo.measure(pairs)["margin"] > 0
 
 
 def test_a_file_of_another_shape_is_refused(tmp_path):

@@ -14,6 +14,8 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 from tiny_models import tiny_tokenizer
 
+from trainers.llm.chat_format import ChatFormat
+from trainers.llm.conversations import Chat
 from trainers.llm.preference_steps import batch_of
 from trainers.llm.preferences import (
     Preference,
@@ -24,6 +26,7 @@ from trainers.llm.preferences import (
     write_preferences,
 )
 from trainers.llm.rollouts import Rollout, Segment
+from trainers.llm.tokens import conversation_row
 
 
 def user(text):
@@ -115,9 +118,9 @@ def test_odd_pairs_are_refused():
 def test_words_become_the_tokens_that_a_prompted_model_would_have_read_and_said():
     tokenizer = tiny_tokenizer()
     prompt = (user("Hello"), agent("How can I help?"), user("Where is my order?"))
-    chosen = (agent("Sorry. The number?"), user("1234"), agent("Thank you!"))
+    chosen = (agent("Sorry. The number?"), user("1234"), agent("Thank you!"), user("Bye"))
     (pair,) = in_tokens(
-        [Preference(prompt=prompt, chosen=chosen, rejected=(agent("No."),))], tokenizer
+        [Preference(prompt=prompt, chosen=chosen, rejected=(agent("No."),))], ChatFormat(tokenizer)
     )
     segment = pair.chosen_segments[0]
     said = [tokenizer.decode(segment.tokens[segment.turns == turn]) for turn in (0, 1)]
@@ -126,14 +129,32 @@ def test_words_become_the_tokens_that_a_prompted_model_would_have_read_and_said(
     begun = tokenizer.apply_chat_template(list(prompt), tokenize=False, add_generation_prompt=True)
     first = int(np.argmax(segment.turns == 0))
     assert tokenizer.decode(segment.tokens[:first]) == begun
+    whole = tokenizer.apply_chat_template([*prompt, *chosen[:-1]], tokenize=False)
+    assert tokenizer.decode(segment.tokens) == whole.removesuffix("\n")
     rejected = pair.rejected_segments[0]
     assert rejected.tokens[:first].tolist() == segment.tokens[:first].tolist()
+
+
+def test_they_are_those_that_supervised_learning_sees_too():
+    """`tokens.conversation_row` puts a chat together its own way."""
+    tokenizer = tiny_tokenizer()
+    messages = (user("Hello"), agent("How can I help?"), user("My order"), agent("Thank you!"))
+    (pair,) = in_tokens(
+        [Preference(prompt=messages[:1], chosen=messages[1:], rejected=(agent("No."),))],
+        ChatFormat(tokenizer),
+    )
+    nothing = np.zeros(2)
+    row = conversation_row(Chat(messages, nothing, nothing, True), tokenizer)
+    length = len(pair.chosen_segments[0].tokens)
+    assert pair.chosen_segments[0].tokens.tolist() == row.input_ids[:length].tolist()
+    assert pair.chosen_segments[0].turns.tolist() == row.turns[:length].tolist()
+    assert (row.turns[length:] == -1).all()
 
 
 def test_sampled_tokens_stay_as_they_are():
     """Not the way the tokenizer would write them."""
     pairs = preferences_of([rollout(0, 1.0), rollout(1, 0.0)])
-    assert in_tokens(pairs, tiny_tokenizer())[0] is pairs[0]
+    assert in_tokens(pairs, ChatFormat(tiny_tokenizer()))[0] is pairs[0]
 
 
 # -- files

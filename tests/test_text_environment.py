@@ -128,7 +128,7 @@ def test_a_reward_function_adds_or_replaces():
     assert [step.reward for step in steps] == [1, 0, 11]
     _, steps = play(TextEnvironment(Echo, judge, replace=True), replies)
     assert [step.reward for step in steps] == [0, 0, 10]
-    assert calls == [(6, True), (6, True)]
+    assert calls == [(7, True), (7, True)]  # with what the user said last
 
 
 def test_who_cuts_an_episode_off_hears_the_reward_too():

@@ -209,7 +209,7 @@ class DPO:
 def _sides(pair: Preference) -> tuple[Segments, Segments]:
     if not pair.chosen_segments:
         raise InvalidConfiguration(
-            "a preference has words only; hand the pairs to in_tokens(pairs, tokenizer) first"
+            "a preference has words only; hand the pairs to in_tokens(pairs, chat_format) first"
         )
     return pair.chosen_segments, pair.rejected_segments
 

@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from convgym.errors import InvalidConfiguration, InvalidLog
-from trainers.llm.conversations import Chat, Message
+from trainers.llm.chat_format import ChatFormat
+from trainers.llm.conversations import Message
 from trainers.llm.rollouts import Rollout, Segment
-from trainers.llm.tokens import conversation_row
 
 Segments = tuple[Segment, ...]
 Messages = tuple[Message, ...]
@@ -170,35 +170,41 @@ def _same(one: Segments, other: Segments) -> bool:
 # -- as tokens -------------------------------------------------------------------------------------
 
 
-def in_tokens(
-    preferences: Iterable[Preference], tokenizer: Any, end_of_turn: int | None = None
-) -> list[Preference]:
+def in_tokens(preferences: Iterable[Preference], chat_format: ChatFormat) -> list[Preference]:
     """Pairs with tokens; those that have them keep theirs, and words are encoded piece by piece.
 
-    `tokenizer` and `end_of_turn` as `trainers.llm.tokens.conversation_row` takes them. Raises
-    DatasetError where its chat template changes what it wrote before.
+    The pieces are those that a model is prompted with and answers, so that pairs of both kinds go
+    together. What follows the last reply is left out.
     """
     return [
         pair
         if pair.chosen_segments
         else replace(
             pair,
-            chosen_segments=(_segment(pair.prompt, pair.chosen, tokenizer, end_of_turn),),
-            rejected_segments=(_segment(pair.prompt, pair.rejected, tokenizer, end_of_turn),),
+            chosen_segments=(_segment(pair.prompt, pair.chosen, chat_format),),
+            rejected_segments=(_segment(pair.prompt, pair.rejected, chat_format),),
         )
         for pair in preferences
     ]
 
 
-def _segment(prompt: Messages, said: Messages, tokenizer: Any, end_of_turn: int | None) -> Segment:
+def _segment(prompt: Messages, said: Messages, chat_format: ChatFormat) -> Segment:
     """The whole conversation; turns count from the first reply after the prompt."""
     messages = (*prompt, *said)
-    replies = sum(message["role"] == "assistant" for message in messages)
-    read = sum(message["role"] == "assistant" for message in prompt)
-    nothing = np.zeros(replies)
-    row = conversation_row(Chat(messages, nothing, nothing, True), tokenizer, end_of_turn)
-    turns = np.maximum(row.turns - read, -1)
-    return Segment(row.input_ids, turns, np.zeros(len(turns), dtype=np.float32))
+    places = [place for place, one in enumerate(messages) if one["role"] == "assistant"]
+    tokens = chat_format.opening(messages[: places[0]])
+    turns, turn = [-1] * len(tokens), 0
+    for place, following in zip(places, [*places[1:], None], strict=True):
+        reply = chat_format.reply(messages[place]["content"])
+        learnt = place >= len(prompt)
+        turns += [turn if learnt else -1] * len(reply)
+        turn += learnt
+        read = chat_format.continuation(messages[place + 1 : following]) if following else []
+        turns += [-1] * len(read)
+        tokens += [*reply, *read]
+    return Segment(
+        np.array(tokens, dtype=np.int64), np.array(turns), np.zeros(len(turns), dtype=np.float32)
+    )
 
 
 # -- in files --------------------------------------------------------------------------------------

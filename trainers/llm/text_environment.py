@@ -128,9 +128,9 @@ class TextEnvironment:
             observation, reward, terminated, truncated, self.info = found
             earned = 0.0 if self._replace else _finite(reward, "the environment's reward")
             done = bool(terminated or truncated)
-            if done:
-                earned += self._final_reward()
             new, rewritten = self._news(observation, reply, done)
+            if done:  # after the news, for the user's last words are part of the conversation
+                earned += self._final_reward()
             return Step(new, earned, bool(terminated), bool(truncated), self.info, rewritten)
         except Exception as error:  # as above
             return self._fail(error)

@@ -109,8 +109,12 @@ class TokenBatches:
 
     def draw(self, size: int, seed: Sequence[int], device: torch.device | str) -> TokenBatch:
         """`size` rows drawn with replacement; the seed alone decides which."""
-        chosen = np.random.default_rng(seed).integers(len(self._ids), size=size)
-        return self.batch(chosen.tolist(), device)
+        return self.batch(self.numbers(size, seed), device)
+
+    def numbers(self, size: int, seed: Sequence[int]) -> list[int]:
+        """Which rows `draw` takes."""
+        drawn: list[int] = np.random.default_rng(seed).integers(len(self._ids), size=size).tolist()
+        return drawn
 
     def batch(self, numbers: Sequence[int], device: torch.device | str = "cpu") -> TokenBatch:
         """These rows."""

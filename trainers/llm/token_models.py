@@ -3,15 +3,16 @@
     tokens (B, L) ─► hidden (B, L, width) ─► logits (B, L, vocabulary) of the token that follows
 
 `TokenGRU` is a small one for small vocabularies; `CausalLM` puts any causal model of transformers
-behind the same face. Rows are padded on the right, and a place knows only what stands before it,
-so that padding changes nothing. Knows nothing of what is learnt.
+behind the same face, which `token_model` does where it is needed. Rows are padded on the right, and
+a place knows only what stands before it, so that padding changes nothing. Knows nothing of what is
+learnt.
 """
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
-from convgym.errors import MissingExtra
+from convgym.errors import InvalidConfiguration, MissingExtra
 
 try:
     import torch
@@ -79,3 +80,19 @@ class CausalLM(nn.Module):
         """As `TokenModel`, in single precision."""
         found: Tensor = self.model(input_ids=tokens, attention_mask=attention.long()).logits
         return found.float()
+
+
+def token_model(given: Any) -> Any:
+    """A `TokenModel` as it is; a LanguageModel or a transformers model as one, weights shared.
+
+    Raises InvalidConfiguration for anything else.
+    """
+    if callable(getattr(given, "hidden", None)) and callable(getattr(given, "logits", None)):
+        return given
+    causal = getattr(given, "causal", given)
+    if callable(getattr(causal, "get_output_embeddings", None)):
+        return CausalLM(causal)
+    raise InvalidConfiguration(
+        f"a {type(given).__name__} is no model of tokens; give a TokenModel, a LanguageModel, or a "
+        "causal model of transformers"
+    )
