@@ -1,8 +1,8 @@
 """`ConvGym/OneRequest-v0`: the customer-service desk cut down to what a tiny model can learn.
 
-    CustomerService-v0, action="text", observation="dict"
-        └─ OneRequest     episodes of one request alone, of one topic
-             └─ ToolHandles   email:1, number:2 for values; keys of the results that say nothing here
+    CustomerService-v0   action="text", observation="dict"
+    └─ OneRequest        episodes of one request alone, of one topic
+       └─ ToolHandles    email:1, number:2 for values; results without keys that nobody needs
 
 The customers, their words, the tools, the rules that apply and the verdict are those of the desk;
 only which of its episodes are played, and how long they are to read, is chosen here.
