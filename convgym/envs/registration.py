@@ -21,10 +21,15 @@ VECTOR_ENVIRONMENTS: dict[str, str] = {
 }
 """The same for `gymnasium.make_vec`; ids that are not here get the synchronous one."""
 
+WRAPPED_ENVIRONMENTS: dict[str, str] = {
+    "ConvGym/OneRequest-v0": "convgym.envs.one_request:one_request",
+}
+"""Ids of the environments above inside wrappers, for learners that need something smaller."""
+
 
 def register_envs() -> None:
     """Register what is not registered yet; a second call does nothing."""
-    for environment_id, entry_point in ENVIRONMENTS.items():
+    for environment_id, entry_point in (ENVIRONMENTS | WRAPPED_ENVIRONMENTS).items():
         if environment_id not in gym.registry:
             gym.register(
                 environment_id,
