@@ -14,7 +14,7 @@ import convgym  # noqa: F401
 from convgym.envs.autoreset import DISABLED, NEXT_STEP, AutoresetMode
 from convgym.envs.batched import BatchedVectorEnv
 from convgym.envs.batched_replies import BatchedReplies
-from convgym.errors import InvalidAction
+from convgym.errors import InvalidAction, InvalidConfiguration
 from convgym.policies.rendered import RenderedPolicy
 from convgym.policies.roster import ladder
 
@@ -178,3 +178,27 @@ def test_what_is_no_reply_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidAction):
         ours.step(wrong)
     assert ours.step(("Hello.", "Hello."))[0]
+
+
+@pytest.mark.parametrize("environment_id", IDS)
+def test_what_is_left_out_is_not_shown_and_changes_nothing_else(environment_id):
+    whole, less = (gym.make_vec(environment_id, 3, observation="dict", action="act") for _ in "ab")
+    less.unwrapped.leave_out("policy", "view")
+    parts = ["features", "message", "tool_results", "tools", "turn"]
+    assert list(less.unwrapped.single_observation_space) == parts
+    shown, seen = whole.reset(seed=4)[0], less.reset(seed=4)[0]
+    whole.action_space.seed(2)
+    for _ in range(12):
+        assert list(seen) == parts and seen in less.unwrapped.observation_space
+        assert np.array_equal(seen["features"], shown["features"])
+        assert all(seen[name] == shown[name] for name in ("message", "tool_results", "tools"))
+        actions = whole.action_space.sample()
+        (shown, *outcome, _), (seen, *other, _) = whole.step(actions), less.step(actions)
+        assert all(np.array_equal(one, two) for one, two in zip(outcome, other, strict=True))
+
+
+@pytest.mark.parametrize(("observation", "name"), [("dict", "words"), ("features", "view")])
+def test_what_is_not_shown_cannot_be_left_out(observation, name):
+    envs = gym.make_vec(IDS[0], 2, observation=observation, action="act").unwrapped
+    with pytest.raises(InvalidConfiguration, match=f"{name} cannot be left out"):
+        envs.leave_out(name)

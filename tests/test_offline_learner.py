@@ -123,7 +123,7 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be 
 @forks
 @pytest.mark.parametrize("name", ["cql", "bear"])
 def test_who_is_killed_at_random_moments_ends_with_the_same_weights(data, name, tmp_path):
-    check_kills(name, data, tmp_path / "checkpoint", 1500, 2)
+    check_kills(name, data, tmp_path / "checkpoint", 600, 2)
 
 
 @forks

@@ -118,6 +118,8 @@ def collect_recipe(
     register_envs()
     keywords = {**recipe.environment, "observation": "dict"}
     envs = gym.make_vec(keywords.pop("id"), num_envs=min(rows, recipe.episodes), **keywords)
+    if not recipe.in_text and hasattr(envs.unwrapped, "leave_out"):  # who acts reads features
+        envs.unwrapped.leave_out("policy", "tools", "view")
     noted = [name for name in recipe.infos if name == "message"]
     fields = [name for name in recipe.infos if name not in noted]
     played = collect_episodes(

@@ -10,7 +10,7 @@ Camden" beside "5 Mill Lane, Derby". What depends on the state is left to `batch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -39,6 +39,7 @@ from convgym.users.persona import TRAITS
 
 if TYPE_CHECKING:
     from convgym.desk.desk import ServiceDesk
+    from convgym.desk.world import Records
 
 _KEPT = 1 << 15
 """Claims that are kept as they were read."""
@@ -257,21 +258,25 @@ def _at(names: Sequence[str], name: str) -> int:
     return names.index(name) if name in names else -1
 
 
-def _secret_codes(desk: ServiceDesk) -> dict[str, int]:
+def _secret_codes(desk: ServiceDesk) -> Mapping[str, int]:
     """A number for every secret that anybody has, or takes for theirs."""
-    both = (text for pair in _pairs_of_secrets(desk) for text in pair)
-    return {text: code for code, text in enumerate(dict.fromkeys(both))}
+    return _coded_secrets(desk.records, desk.declaration.account.secret)[0]
 
 
 def _secrets(desk: ServiceDesk) -> NDArray[np.int64]:
     """The codes of each account's secret, and of what a poor memory makes of it.  (accounts, 2)"""
-    code = _secret_codes(desk)
-    return np.array([[code[text] for text in pair] for pair in _pairs_of_secrets(desk)])
+    return _coded_secrets(desk.records, desk.declaration.account.secret)[1]
 
 
-def _pairs_of_secrets(desk: ServiceDesk) -> list[tuple[str, str]]:
-    records, field = desk.records, desk.declaration.account.secret
-    return [
+@lru_cache(maxsize=8)
+def _coded_secrets(records: Records, field: str) -> tuple[Mapping[str, int], NDArray[np.int64]]:
+    """A code by secret, and by account; thousands of texts, so once for all batches of a desk."""
+    pairs = [
         (records.text(ACCOUNT, row, field), records.wrong(ACCOUNT, row, field))
         for row in range(records.accounts)
     ]
+    every = dict.fromkeys(text for pair in pairs for text in pair)
+    code = {text: number for number, text in enumerate(every)}
+    coded = np.array([[code[text] for text in pair] for pair in pairs])
+    coded.flags.writeable = False
+    return code, coded

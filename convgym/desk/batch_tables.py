@@ -11,6 +11,7 @@ its number, -1 is the account; a place among cells by pointer is 0 where there i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from convgym.users.user_state import Knowledge
 
 if TYPE_CHECKING:
     from convgym.desk.desk import ServiceDesk
+    from convgym.desk.world import Records
 
 ALLOWED, REFUSED, TRANSFERS = range(3)
 EFFECTS = {ALLOW: ALLOWED, REFUSE: REFUSED, TRANSFER: TRANSFERS}
@@ -357,14 +359,27 @@ def _world(desk: ServiceDesk, fields: dict[str, list[str]]) -> dict[str, Any]:
         for column, field in enumerate(fields[name]):
             world[start : start + count, column] = records.columns[name][field]
     for start, kind in zip(base[1:], kinds, strict=False):
-        for row in range(records.accounts * kind.each):
-            first = row - row % kind.each
-            alike[start + row] |= 1 << row % kind.each
-            for other in range(first, row):
-                if records.same_label(kind.name, row, other):
-                    alike[start + row] |= 1 << other - first
-                    alike[start + other] |= 1 << row - first
+        same = _alike(records, kind.name, kind.each)
+        alike[start : start + len(same)] = same
     return {"world": world, "alike": alike, "base": filled(base[1:-1].tolist(), 1)}
+
+
+@lru_cache(maxsize=32)
+def _alike(records: Records, kind: str, each: int) -> NDArray[np.int64]:
+    """Bits of an account's records of a kind that are described alike.  (accounts * each,)
+
+    Every pair is compared, so once for all batches of a desk.
+    """
+    alike = np.zeros(records.accounts * each, dtype=np.int64)
+    for row in range(len(alike)):
+        first = row - row % each
+        alike[row] |= 1 << row % each
+        for other in range(first, row):
+            if records.same_label(kind, row, other):
+                alike[row] |= 1 << other - first
+                alike[other] |= 1 << row - first
+    alike.flags.writeable = False
+    return alike
 
 
 # -- what users know -------------------------------------------------------------------------------

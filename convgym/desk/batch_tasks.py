@@ -19,7 +19,7 @@ tables is one more than its number, which is -1 where no rule decides.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -66,8 +66,6 @@ class DeskTasks:
 
     def __init__(self, desk: ServiceDesk, tables: NDArray[np.void]) -> None:
         self._desk, self._T = desk, tables
-        self._fits = cache(self._made_fits)
-        self._plan = cache(self._made_plan)
 
     def compile(self, split: str, number: int, into: np.void) -> None:
         """Write the task called `<split>-<number>` into a record, from the task itself."""
@@ -96,81 +94,89 @@ class DeskTasks:
         self, split: str, numbers: NDArray[np.int64], rows: Ints, into: NDArray[np.void]
     ) -> None:
         """Write the tasks of a split with these numbers into these rows."""
-        plan, fits = self._plan(split), self._fits(split == "test_policy")
+        plan = _plan_tables(self._desk, split)
+        fits = _fit_tables(self._desk, split == "test_policy")
         draw_tasks(
             self._T, fits.record, fits.decided, fits.can, fits.having, fits.values,
             plan.record, plan.pools, plan.keys, numbers, rows, into,
         )  # fmt: skip
 
-    # -- tables ------------------------------------------------------------------------------------
 
-    def _made_fits(self, new_rules: bool) -> FitTables:
-        desk, tasks, d = self._desk, self._desk._tasks, self._desk.declaration
-        split = "test_policy" if new_rules else "train"
-        fits = [tasks.fits(workflow, split) for workflow in d.workflows]
-        most = max(len(d.rules.deciding(workflow.name)) for workflow in d.workflows)
-        assert most <= MOST_RULES, f"{most} rules decide one workflow; {MOST_RULES} can"
-        count = len(d.workflows)
-        assert count <= MOST_WORKFLOWS, f"{count} workflows; {MOST_WORKFLOWS} can be declared"
-        parameters = list(d.parameters)
-        can, places = _can(d, fits, most)
-        columns = {
-            "new_rules": int(new_rules),
-            **_offsets("decided", [fit.decided.size for fit in fits]),
-            **places,
-            **_offsets("values", [len(fit.values) * len(fit.values[0]) for fit in fits]),
-            "ways": [len(fit.values) for fit in fits],
-            "width": [len(fit.values[0]) for fit in fits],
-            "n_set": [len(fit.parameters) for fit in fits],
-            "sets": _wide(
-                [[parameters.index(name) for name in fit.parameters] for fit in fits],
-                len(parameters),
-            ),
-            "decisive": [len(fit.details) for fit in fits],
-            "options": filled([list(values) for values in d.parameters.values()]),
-            "n_options": [len(values) for values in d.parameters.values()],
-            "n_tools": len(tasks.tools),
-            "knowledges": tasks._knowledges,
-            "weight": [workflow.weight for workflow in d.workflows],
-            "apart": [
-                sum(1 << w for w, two in enumerate(d.names) if (one, two) in tasks.held_out_pairs)
-                for one in d.names
-            ],
-            **_outcomes(desk, fits, most + 1),
-        }
-        made = record(**columns)
-        return FitTables(
-            made,
-            np.concatenate([fit.decided.ravel() for fit in fits]),
-            can,
-            _having([fit.each for fit in fits], desk.records.accounts, can, made[0]),
-            np.array([value for fit in fits for way in fit.values for value in way] or [0]),
-        )
+# -- tables ----------------------------------------------------------------------------------------
 
-    def _made_plan(self, split: str) -> PlanTables:
-        tasks, d = self._desk._tasks, self._desk.declaration
-        plan = tasks.plan(split)
-        most = 1 + max(len(d.rules.deciding(workflow.name)) for workflow in d.workflows)
-        count = len(d.workflows)
-        numbers = [d.names.index(workflow.name) for workflow in plan.workflows]
-        outcomes = [plan.outcomes[number] for number in numbers]
-        pools, starts, sizes = _pools(tasks, plan, split, [which for _, which in outcomes])
-        open_to = [d.names.index(workflow.name) for workflow in d.workflows_for(split)]
-        columns = {
-            "total": plan.total,
-            "impostors": plan.impostors,
-            "counts": plan.counts,
-            "compositional": int(split == "test_compositional"),
-            "number": _wide([numbers], count)[0],
-            "cumulative": _wide([plan.cumulative], count, fill=_NEVER)[0],
-            "n_open": len(open_to),
-            "open_to": _wide([open_to], count)[0],
-            "outcome": _wide([which for _, which in outcomes], most, count),
-            "up_to": _wide([up_to for up_to, _ in outcomes], most, count, _NEVER),
-            "pool_from": _wide(starts, most, count),
-            "pool_size": _wide(sizes, most, count),
-        }
-        return PlanTables(record(**columns), pools, split_keys(d.name, split, SPLITS[split]))
+
+@lru_cache(maxsize=8)
+def _fit_tables(desk: ServiceDesk, new_rules: bool) -> FitTables:
+    """Of all splits with new rules, or without; made once for all batches of a desk."""
+    tasks, d = desk._tasks, desk.declaration
+    split = "test_policy" if new_rules else "train"
+    fits = [tasks.fits(workflow, split) for workflow in d.workflows]
+    most = max(len(d.rules.deciding(workflow.name)) for workflow in d.workflows)
+    assert most <= MOST_RULES, f"{most} rules decide one workflow; {MOST_RULES} can"
+    count = len(d.workflows)
+    assert count <= MOST_WORKFLOWS, f"{count} workflows; {MOST_WORKFLOWS} can be declared"
+    parameters = list(d.parameters)
+    can, places = _can(d, fits, most)
+    columns = {
+        "new_rules": int(new_rules),
+        **_offsets("decided", [fit.decided.size for fit in fits]),
+        **places,
+        **_offsets("values", [len(fit.values) * len(fit.values[0]) for fit in fits]),
+        "ways": [len(fit.values) for fit in fits],
+        "width": [len(fit.values[0]) for fit in fits],
+        "n_set": [len(fit.parameters) for fit in fits],
+        "sets": _wide(
+            [[parameters.index(name) for name in fit.parameters] for fit in fits],
+            len(parameters),
+        ),
+        "decisive": [len(fit.details) for fit in fits],
+        "options": filled([list(values) for values in d.parameters.values()]),
+        "n_options": [len(values) for values in d.parameters.values()],
+        "n_tools": len(tasks.tools),
+        "knowledges": tasks._knowledges,
+        "weight": [workflow.weight for workflow in d.workflows],
+        "apart": [
+            sum(1 << w for w, two in enumerate(d.names) if (one, two) in tasks.held_out_pairs)
+            for one in d.names
+        ],
+        **_outcomes(desk, fits, most + 1),
+    }
+    made = record(**columns)
+    return FitTables(
+        made,
+        np.concatenate([fit.decided.ravel() for fit in fits]),
+        can,
+        _having([fit.each for fit in fits], desk.records.accounts, can, made[0]),
+        np.array([value for fit in fits for way in fit.values for value in way] or [0]),
+    )
+
+
+@lru_cache(maxsize=32)
+def _plan_tables(desk: ServiceDesk, split: str) -> PlanTables:
+    """Of a split; made once for all batches of a desk."""
+    tasks, d = desk._tasks, desk.declaration
+    plan = tasks.plan(split)
+    most = 1 + max(len(d.rules.deciding(workflow.name)) for workflow in d.workflows)
+    count = len(d.workflows)
+    numbers = [d.names.index(workflow.name) for workflow in plan.workflows]
+    outcomes = [plan.outcomes[number] for number in numbers]
+    pools, starts, sizes = _pools(tasks, plan, split, [which for _, which in outcomes])
+    open_to = [d.names.index(workflow.name) for workflow in d.workflows_for(split)]
+    columns = {
+        "total": plan.total,
+        "impostors": plan.impostors,
+        "counts": plan.counts,
+        "compositional": int(split == "test_compositional"),
+        "number": _wide([numbers], count)[0],
+        "cumulative": _wide([plan.cumulative], count, fill=_NEVER)[0],
+        "n_open": len(open_to),
+        "open_to": _wide([open_to], count)[0],
+        "outcome": _wide([which for _, which in outcomes], most, count),
+        "up_to": _wide([up_to for up_to, _ in outcomes], most, count, _NEVER),
+        "pool_from": _wide(starts, most, count),
+        "pool_size": _wide(sizes, most, count),
+    }
+    return PlanTables(record(**columns), pools, split_keys(d.name, split, SPLITS[split]))
 
 
 def _wide(rows: Any, width: int, count: int = 0, fill: int = -1) -> NDArray[np.int64]:
@@ -186,9 +192,7 @@ def _offsets(name: str, sizes: list[int]) -> dict[str, list[int]]:
     return {f"{name}_from": [0, *np.cumsum(sizes).tolist()][:-1]}
 
 
-def _can(
-    d: Declaration, fits: list[Fits], most: int
-) -> tuple[NDArray[Any], dict[str, list[int]]]:
+def _can(d: Declaration, fits: list[Fits], most: int) -> tuple[NDArray[Any], dict[str, list[int]]]:
     """What can decide each row: of one record for all workflows on its kind, then the next.
 
     Beside it where a workflow's first entry stands, and how far it is to the next.
@@ -210,9 +214,7 @@ def _can(
     return np.concatenate(parts), {"can_from": first, "can_step": step}
 
 
-def _having(
-    each: list[int], accounts: int, can: NDArray[Any], F: Any
-) -> NDArray[Any]:
+def _having(each: list[int], accounts: int, can: NDArray[Any], F: Any) -> NDArray[Any]:
     """Bits of an account's records on which each workflow can be decided with each effect."""
     effects = F["with_effect"].shape[1]
     width = np.min_scalar_type((1 << max(each)) - 1)
@@ -230,9 +232,10 @@ def _outcomes(desk: ServiceDesk, fits: list[Fits], most: int) -> dict[str, NDArr
     """What each outcome of a workflow means, and the acts that it takes to serve it."""
     workflows = desk.declaration.workflows
     shape = (len(workflows), most)
-    tables = {name: np.full(shape, -1, dtype=np.int64) for name in (
-        "effect", "reason", "alternative", "serving"
-    )}
+    tables = {
+        name: np.full(shape, -1, dtype=np.int64)
+        for name in ("effect", "reason", "alternative", "serving")
+    }
     with_effect = np.zeros((len(workflows), len(EFFECTS)), dtype=np.uint64)
     for w, (workflow, fit) in enumerate(zip(workflows, fits, strict=True)):
         for place, decision in enumerate((Decision(ALLOW), *(rule.decision for rule in fit.rules))):

@@ -12,12 +12,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba as _numba
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
 
 _PARTS = ("engine", "users", "desk", "domains")
 """Folders of the package that hold kernels, and constants that they use."""
@@ -63,7 +69,32 @@ def loop(function: Function) -> Function:
         compiled: Function = numba.njit(cache=True)(function)
     finally:
         numba.config.CACHE_DIR = before
+    if compiled is not function:
+        _compile_once(compiled, f"{function.__module__}.{function.__qualname__}")
     return compiled
+
+
+def _compile_once(compiled: Any, name: str) -> None:
+    """Let one of several processes compile it; the others wait, and read what that one kept."""
+    compile_it = compiled.compile
+
+    def compile_alone(signature: Any) -> Any:
+        with _alone(_folder() / f"{name}.lock"):
+            return compile_it(signature)
+
+    compiled.compile = compile_alone
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, which ends with the process; go without where files have none."""
+    with ExitStack() as held:
+        if fcntl is not None:
+            with suppress(OSError):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                file = held.enter_context(path.open("wb"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @cache

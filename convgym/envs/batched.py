@@ -16,6 +16,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
@@ -333,6 +334,24 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
             masks[:], told = 1, masks[:0]
         batch.see(self._needs, self._conditions.scale, belief, told, features)
         return features, masks
+
+    def leave_out(self, *names: str) -> None:
+        """Show these parts of `observation="dict"` no longer, from the next reset on.
+
+        For who plays many conversations and looks at the rest alone: a `view` takes longer to make
+        than all else of a step. Raises InvalidConfiguration for a part that is not shown.
+        """
+        shown = self.single_observation_space
+        parts = dict(shown.items()) if isinstance(shown, spaces.Dict) else {}
+        if self._views is None or not set(names) <= parts.keys():
+            raise InvalidConfiguration(
+                f"{', '.join(names)} cannot be left out of what is shown; it is "
+                f"{', '.join(parts) or 'no Dict'}, so name parts of it"
+            )
+        self._views.left_out |= set(names)
+        kept = {name: part for name, part in parts.items() if name not in names}
+        self.single_observation_space = spaces.Dict(kept)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
 
     # -- what single environments are asked for ---------------------------------------------------
 

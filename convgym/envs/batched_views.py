@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,13 @@ class BatchedViews:
         self._words = words
         self._tasks: list[Any] = [None] * len(episodes.records)
         self._policies = [""] * len(episodes.records)
+        self.left_out: frozenset[str] = frozenset()
+        """Names of what is not shown."""
 
     def begin(self, rows: Rows) -> None:
         """New episodes in these rows."""
+        if {"policy", "view"} <= self.left_out:
+            return
         splits, numbers = self._episodes.splits[rows], self._episodes.numbers[rows]
         for row, task_id in zip(rows.tolist(), task_ids(splits, numbers), strict=True):
             task = self._domain.task(*parse_task_id(task_id))
@@ -41,15 +46,16 @@ class BatchedViews:
     def observed(self, rows: Rows, features: Any) -> dict[str, Any]:
         """Observations of these rows, by name; `features` are theirs."""
         results = self._words.results(rows, self._episodes.quotes)
-        return {
-            "features": features,
-            "message": tuple(text[:MESSAGE_LENGTH] for text in self._words.said(rows)),
-            "policy": tuple(self._policies[row] for row in rows.tolist()),
-            "tool_results": tuple(text[:MESSAGE_LENGTH] for text in results),
-            "tools": (self._domain.tools,) * len(rows),
-            "turn": self._episodes.records["turn"][rows, None].astype(np.int64),
-            "view": tuple(self._view(row) for row in rows.tolist()),
+        parts: dict[str, Callable[[], Any]] = {
+            "features": lambda: features,
+            "message": lambda: tuple(text[:MESSAGE_LENGTH] for text in self._words.said(rows)),
+            "policy": lambda: tuple(self._policies[row] for row in rows.tolist()),
+            "tool_results": lambda: tuple(text[:MESSAGE_LENGTH] for text in results),
+            "tools": lambda: (self._domain.tools,) * len(rows),
+            "turn": lambda: self._episodes.records["turn"][rows, None].astype(np.int64),
+            "view": lambda: tuple(self._view(row) for row in rows.tolist()),
         }
+        return {name: part() for name, part in parts.items() if name not in self.left_out}
 
     def _view(self, row: int) -> str:
         episodes = self._episodes

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -95,12 +96,11 @@ def survey(domain: str, split: str, tasks: int = 1000, seed: int = 0) -> Survey:
     """Play the first `tasks` tasks of a split with every scripted and null agent."""
     played = domain_called(domain)
     count = min(tasks, SPLITS[split])
-    distinct = {played.signature(played.task(split, n)) for n in range(SPLITS[split])}
     return Survey(
         domain=domain,
         split=split,
         tasks=count,
-        distinct=len(distinct),
+        distinct=_distinct(played, split),
         ladder=tuple(
             _score(played, name, make, split, count, seed) for name, make in ladder(domain).items()
         ),
@@ -109,6 +109,12 @@ def survey(domain: str, split: str, tasks: int = 1000, seed: int = 0) -> Survey:
             for name, make in null_policies(domain).items()
         ),
     )
+
+
+@lru_cache(maxsize=64)
+def _distinct(domain: Any, split: str) -> int:
+    """How many tasks of a split differ; every one of them is drawn."""
+    return len({domain.signature(domain.task(split, n)) for n in range(SPLITS[split])})
 
 
 def _score(
