@@ -1,4 +1,4 @@
-"""`ConvGym/OneRequest-v0`: one request an episode, the same for the same seed, and no free lunch."""
+"""`ConvGym/OneRequest-v0`: one request an episode, alike for a seed, and no free lunch."""
 
 import json
 
