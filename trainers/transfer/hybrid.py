@@ -10,33 +10,46 @@ With γ and λ as credit's discount, the sum of δ from t on is the generalised 
 what is learnt: it is a baseline and lowers the variance alone. Below 1 its opinion counts.
 (Shaping by a potential: Ng et al., 1999.)
 
-    online_ratio    1: rollouts alone; below: the rest of each batch's groups are recorded
+The logs themselves are learnt from as well: with `online_ratio` ρ an optimiser step minimises
 
-Knows nothing of how a language model is trained.
+    ρ L_online + (1 − ρ) L_logs      L_logs = −Σ w_t ℓ_t / Σ w_t,   w = exp((R_t − V(s_t)) / β)
+
+over recorded replies (advantage-weighted regression, arXiv:1910.00177), divided by ρ.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convgym.errors import DatasetError, InvalidConfiguration
+from convgym.errors import DatasetError, InvalidConfiguration, MissingExtra
 from convgym.language.encoders import Encoder
-from trainers.llm.conversations import Message
-from trainers.llm.rollouts import Rollout
+from trainers.llm.conversations import Chat, Message
+from trainers.llm.language_model import LanguageModel
+from trainers.llm.rollouts import Rollout, RolloutBatch, Segment
+from trainers.llm.tokens import conversation_row
 from trainers.offline.codecs import Codec, DiscreteActs, Replies
 from trainers.offline.config import checked
 from trainers.offline.observation_codecs import ObservationCodec, TextObservations
 from trainers.offline.registry import config_of
 from trainers.offline.value_function import ValueFunction, value_function_of
 
+try:
+    import torch
+    from torch import Tensor
+except ImportError as error:
+    raise MissingExtra(error.name or "torch", "llm") from error
+
 if TYPE_CHECKING:
     from minari import MinariDataset
+
+Critic = Callable[[Sequence[Message]], NDArray[np.float64]]
+"""Of a conversation of N replies N + 1 values: before each, and after the last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +66,10 @@ class HybridConfig:
     """γ per agent turn."""
     lam: float = 1.0
     """λ: at 1 the critic is a baseline only, at 0 it replaces what follows the next turn."""
+    online_ratio: float = 1.0
+    """ρ, in (0, 1]: at 1 recorded replies teach through the critic alone."""
+    temperature: float = 0.5
+    """β of recorded replies: small trusts only those that went better than expected."""
     replies: int = 256
     """Where recorded replies have no numbers: so many of the most frequent stand for all."""
     seed: int = 0
@@ -67,6 +84,11 @@ class HybridConfig:
             raise InvalidConfiguration(
                 f"offline_pretrain_steps={self.offline_pretrain_steps}, replies={self.replies}; "
                 "both count from 1"
+            )
+        if not (0 < self.online_ratio <= 1 and self.temperature > 0):
+            raise InvalidConfiguration(
+                f"online_ratio={self.online_ratio}, temperature={self.temperature}; the first is "
+                "in (0, 1] and the second above 0"
             )
         if not (0 <= self.discount <= 1 and 0 <= self.lam <= 1):
             raise InvalidConfiguration(
@@ -140,8 +162,7 @@ class CriticShaping:
     Credit: `GroupRelative(credit="turn", discount=γ λ)`, as `credit` gives it.
     """
 
-    def __init__(self, critic: Any, *, discount: float = 1.0, lam: float = 1.0) -> None:
-        """`critic` gives N + 1 values of the messages of a conversation of N replies."""
+    def __init__(self, critic: Critic, *, discount: float = 1.0, lam: float = 1.0) -> None:
         self.critic, self.discount, self.lam = critic, discount, lam
 
     def __call__(self, rollouts: Sequence[Rollout]) -> list[Rollout]:
@@ -161,6 +182,64 @@ class CriticShaping:
             values[-1] = 0.0
         shaped = rollout.rewards + self.discount * values[1:] - values[:-1]
         return replace(rollout, rewards=shaped)
+
+
+class RecordedReplies:
+    """The loss of recorded replies, weighted by how much better than expected they went.
+
+    A penalty of `PolicyOptimizer`, for `model` with its chat template; `conversations` a step,
+    drawn by `seed`. Raises DatasetError for a template or tokenizer that `conversation_row`
+    refuses.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        chats: Sequence[Chat],
+        critic: Critic,
+        config: HybridConfig,
+        *,
+        conversations: int = 16,
+    ) -> None:
+        self.model, self.config, self.conversations = model, config, conversations
+        rows = [conversation_row(chat, model.tokenizer) for chat in chats]
+        log_probs = [np.zeros(len(row.turns), dtype=np.float32) for row in rows]
+        self._segments = [
+            Segment(row.input_ids, row.turns, zeros)
+            for row, zeros in zip(rows, log_probs, strict=True)
+        ]
+        self._weights = [self._weighted(chat, critic) for chat in chats]
+        self._chance = np.random.default_rng(config.seed)
+
+    def __call__(self) -> Tensor:
+        """(1 − ρ) / ρ times the loss of a few conversations.  # ()"""
+        number = min(self.conversations, len(self._segments))
+        drawn = self._chance.choice(len(self._segments), number, replace=False)
+        rollouts = [
+            Rollout(
+                segments=(self._segments[place],),
+                rewards=np.zeros(len(self._weights[place])),
+                group=0,
+                seed=0,
+            )
+            for place in drawn
+        ]
+        rows = RolloutBatch(rollouts).rows.to(self.model.device)
+        weights = torch.zeros(rows.tokens.shape, device=rows.tokens.device)
+        for row, place in enumerate(drawn):
+            turns = rows.turns[row].clamp(min=0)
+            values = torch.as_tensor(self._weights[place], dtype=weights.dtype).to(weights.device)
+            weights[row] = values[turns].masked_fill(~rows.mask[row], 0.0)
+        likelihood = self.model.score(rows).log_probs
+        ratio = self.config.online_ratio
+        loss: Tensor = -(weights * likelihood).sum() / weights.sum().clamp(min=1e-9)
+        return (1 - ratio) / ratio * loss
+
+    def _weighted(self, chat: Chat, critic: Critic) -> NDArray[np.float64]:
+        """Of each reply, at most e³.  # (T,)"""
+        advantages = chat.returns - np.asarray(critic(chat.messages))[: len(chat.returns)]
+        weights: NDArray[np.float64] = np.exp(np.minimum(advantages / self.config.temperature, 3.0))
+        return weights
 
 
 def _frequent(dataset: MinariDataset) -> list[str]:
