@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from convgym.language.models import Completion
+
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 
@@ -102,7 +104,7 @@ def engine(model, reward_fn=None):
 
 def by_verdicts(rollouts, judge):
     pairs, report = judged_preferences(judge, rollouts, most_per_group=6)
-    assert report.agreement > 0.5 and report.failed == 0
+    assert 0.2 < report.agreement < 1.0 and report.failed == 0  # equals are told apart by place
     return pairs
 
 
@@ -163,3 +165,29 @@ def test_a_policy_optimizer_learns_from_a_judge_that_fails_at_times():
     assert 6 <= len(failed) <= 7
     assert all("JudgeFailed: the judge gave no answer: no score" in r.error for r in failed)
     assert polite(before) < 0.75 and polite(after) > 0.9
+
+
+def test_a_whole_iteration_may_be_judged_at_once():
+    rule, batches = RuleJudge(politeness), []
+
+    class Endpoint:
+        def complete(self, prompts, seeds):
+            batches.append(len(prompts))
+            return [Completion(rule(prompt[0].content)) for prompt in prompts]
+
+    judge, prepared = RubricJudge(model=Endpoint()), []
+
+    def judged(rollouts):
+        prepared.append(judged_rollouts(judge, rollouts))
+        return prepared[-1]
+
+    model = talker()
+    config = PolicyOptimizerConfig(
+        iterations=2, seeds_per_iteration=2, group_size=8, learning_rate=2e-3, sampling=SAMPLING
+    )
+    before = [weights.detach().clone() for weights in model.trainable().values()]
+    PolicyOptimizer(model, engine(model), config, prepare=[judged]).train()
+    assert len(batches) == 2 and all(1 < size <= 16 for size in batches)
+    assert all(r.return_ == politeness(r.messages) for rollouts in prepared for r in rollouts)
+    pairs = zip(before, model.trainable().values(), strict=True)
+    assert not all(torch.equal(old, new) for old, new in pairs)  # the environment pays nothing

@@ -354,6 +354,8 @@ def judged_rollouts(judge: RubricJudge, rollouts: Sequence[Rollout]) -> list[Rol
     """Rollouts whose reward is the judge's score, at the last agent turn; all asked together.
 
     Where the judge fails the rollout has an error and so teaches nothing. Failed ones stay so.
+    As `prepare` of a PolicyOptimizer, an endpoint answers for a whole iteration at a time, where
+    `JudgeReward` asks at the end of each conversation.
     """
     valid = [rollout for rollout in rollouts if rollout.valid]
     scores = iter(judge.score([_words(rollout) for rollout in valid]))
