@@ -23,6 +23,7 @@ from trainers.offline.losses import (
     log_sum_exp,
     mean,
     mmd2,
+    of_the_best,
     pessimistic,
     supported,
     taken,
@@ -83,6 +84,8 @@ def test_the_conservative_gap_by_hand():
 
 
 def test_weights_by_hand():
+    best = of_the_best(tensor([1.0, 0.0, 2.0, 0.5]), tensor(1.0), tensor([1.0, 1.0, 3.0, 1.0]))
+    assert best.tolist() == [2.0, 0.0, 6.0, 0.0]
     assert inverse_propensities(tensor([0.5, 0.01]), 20.0).tolist() == [2.0, 20.0]
     assert exponential(tensor([0.0, -1.0, 90.0]), 100.0).tolist() == pytest.approx(
         [1.0, math.exp(-1), 100.0]

@@ -109,6 +109,13 @@ def mmd2(p: Tensor, q: Tensor, kernel: str, sigma: float) -> Tensor:
 # -- how much a row counts -------------------------------------------------------------------------
 
 
+def of_the_best(returns: Tensor, least: Tensor, weights: Tensor | None) -> Tensor:
+    """`weights` of rows whose conversation earned `least`, 0 for the others, mean kept.  (B,)"""
+    kept = (returns >= least).float()
+    kept = kept / kept.mean().clamp(min=1e-6)
+    return kept if weights is None else weights * kept
+
+
 def inverse_propensities(propensities: Tensor, most: float) -> Tensor:
     """1 / p, at most `most`: as if every act had been tried alike.  (B,)"""
     return propensities.reciprocal().clamp(max=most)
