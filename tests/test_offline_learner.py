@@ -201,6 +201,20 @@ def test_rewards_and_returns_are_scaled(data):
     assert returns[1].item() == pytest.approx(3 * returns[0].item(), rel=1e-5)
 
 
+def test_moments_of_silent_units_do_not_stick_where_arithmetic_is_slow(data):
+    learner = learner_of("dqn")
+    batch = learner.build(data)[torch.arange(16)]
+    learner.update(dict(batch))
+    (optimizer,) = learner.algorithm.optimizers.values()
+    moments = optimizer.state[learner.algorithm.critic.weights[0]]["exp_avg"]
+    moments.fill_(1e-39)
+    batch["observations"].zero_()  # no gradient reaches the first weights
+    assert moments.count_nonzero() == moments.numel()
+    learner.update(dict(batch))
+    assert moments.count_nonzero() == 0
+    assert torch.full((), 1e-39) * 1.0 != 0.0, "what else is computed here is as it was"
+
+
 @pytest.mark.parametrize("name", ACTS)
 def test_bfloat16_learns_about_the_same(data, name):
     full, half = learner_of(name), learner_of(name, precision="bfloat16")

@@ -20,8 +20,10 @@ from trainers.offline.losses import (
     huber,
     inverse_propensities,
     legal_only,
+    log_sum_exp,
     mean,
     mmd2,
+    of_the_best,
     pessimistic,
     supported,
     taken,
@@ -82,11 +84,26 @@ def test_the_conservative_gap_by_hand():
 
 
 def test_weights_by_hand():
+    best = of_the_best(tensor([1.0, 0.0, 2.0, 0.5]), tensor(1.0), tensor([1.0, 1.0, 3.0, 1.0]))
+    assert best.tolist() == [2.0, 0.0, 6.0, 0.0]
     assert inverse_propensities(tensor([0.5, 0.01]), 20.0).tolist() == [2.0, 20.0]
     assert exponential(tensor([0.0, -1.0, 90.0]), 100.0).tolist() == pytest.approx(
         [1.0, math.exp(-1), 100.0]
     )
     assert mean(tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([1.0, 0.0])).item() == 1.0
+
+
+@settings(max_examples=40, deadline=None)
+@given(arrays(np.float32, (6, 4), elements=st.floats(-300, 300, width=32)), masked())
+def test_a_sum_of_exponentials_and_its_slope_are_torchs(values, legal):
+    one, other = (torch.from_numpy(values).requires_grad_() for _ in range(2))
+    mine = log_sum_exp(legal_only(one, torch.from_numpy(legal)))
+    theirs = other.masked_fill(~torch.from_numpy(legal), -torch.inf).logsumexp(-1)
+    assert torch.allclose(mine, theirs, rtol=1e-6, atol=1e-6)
+    for result in (mine, theirs):
+        result.sum().backward()
+    assert torch.allclose(one.grad, other.grad, atol=1e-5)
+    assert not one.grad.numpy()[~legal].any()
 
 
 def test_a_multiplier_by_hand():

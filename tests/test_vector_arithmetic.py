@@ -12,10 +12,10 @@ from hypothesis import strategies as st  # noqa: E402
 
 from trainers.offline import vector_losses as losses  # noqa: E402
 from trainers.offline.divergences import KERNELS, mmd  # noqa: E402
+from trainers.offline.multiplier import Multiplier  # noqa: E402
 from trainers.offline.networks import MLP  # noqa: E402
 from trainers.offline.vector_networks import (  # noqa: E402
     VAE,
-    Multiplier,
     over_samples,
     values,
 )
@@ -156,11 +156,11 @@ def test_latents_are_drawn_within_half_and_actions_within_the_space():
 def test_a_multiplier_rises_where_violated_falls_where_slack_and_touches_nothing_else():
     multiplier, violation = Multiplier(2.0, 0.01), torch.tensor(0.3, requires_grad=True)
     assert float(multiplier.value()) == pytest.approx(2.0)
-    assert multiplier.rise(violation * 1.0) > 2.0
+    assert multiplier.update(violation * 1.0) > 2.0
     assert violation.grad is None
     before = multiplier.value()
     for _ in range(20):
-        multiplier.rise(torch.tensor(-0.3))
+        multiplier.update(torch.tensor(-0.3))
     assert 0.0 < multiplier.value() < before
 
 

@@ -35,6 +35,7 @@ from trainers.archive import read_archive, write_archive
 from trainers.callbacks import Callback
 from trainers.offline.batches import Items, Transitions
 from trainers.offline.config import Algorithm, Batch, OfflineConfig, Shapes
+from trainers.offline.denormals import flushed
 from trainers.offline.sampling import Sampling, Uniform
 
 if TYPE_CHECKING:
@@ -165,9 +166,8 @@ class OfflineLearner:
             for name in ("rewards", "returns_to_go"):
                 batch[name] = batch[name] * self.config.reward_scale
         self.step += 1
-        with torch.autocast(
-            self.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"
-        ):
+        half = self.config.precision == "bfloat16"
+        with flushed(), torch.autocast(self.device.type, torch.bfloat16, enabled=half):
             metrics, errors = self.algorithm.update(batch, self.generator, self.step)
         self._summed += 1
         for name, value in metrics.items():

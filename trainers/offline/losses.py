@@ -19,7 +19,20 @@ from torch.nn import functional
 
 def legal_only(values: Tensor, masks: Tensor | None) -> Tensor:
     """Values with −∞ for illegal acts.  (…, B, A), (B, A) → (…, B, A)"""
-    return values if masks is None else values.masked_fill(~masks, -torch.inf)
+    if masks is None:
+        return values
+    # 1 − 1/1 = 0 where legal, 1 − 1/0 = −∞ elsewhere: no branch, and nothing to do backward.
+    return values + (1.0 - masks.to(values.dtype).reciprocal_())
+
+
+def log_sum_exp(values: Tensor) -> Tensor:
+    """log Σ_a exp(value), −∞ for what is not there; some value of each row is finite.
+
+    (…, B, A) → (…, B). torch.logsumexp takes five times as long where there is −∞, whose
+    exponential is slow; beside 1, e^−80 is lost in 24 bits just as 0 is.
+    """
+    most = values.detach().amax(-1, keepdim=True)
+    return (values - most).clamp(min=-80.0).exp().sum(-1).log() + most[..., 0]
 
 
 def taken(values: Tensor, actions: Tensor) -> Tensor:
@@ -66,12 +79,14 @@ def conservative_gap(
     `floor` (B,) calibrates: below it no value is pushed down (arXiv:2303.05479, eq. 5).
     """
     pushed = values if floor is None else torch.maximum(values, floor[:, None])
-    return legal_only(pushed, masks).logsumexp(-1) - taken(values, actions)
+    return log_sum_exp(legal_only(pushed, masks)) - taken(values, actions)
 
 
 def cross_entropy(logits: Tensor, actions: Tensor, masks: Tensor | None) -> Tensor:
-    """−log π(a | s) over legal acts.  (B, A), (B,) → (B,)"""
-    return -taken(legal_only(logits, masks).log_softmax(-1), actions)
+    """−log π(a | s) over legal acts.  (…, A), (…) → (…)"""
+    known = legal_only(logits, masks).flatten(0, -2)
+    losses = functional.cross_entropy(known, actions.flatten(), reduction="none")
+    return losses.view(actions.shape)
 
 
 def mean(losses: Tensor, weights: Tensor | None) -> Tensor:
@@ -92,6 +107,13 @@ def mmd2(p: Tensor, q: Tensor, kernel: str, sigma: float) -> Tensor:
 
 
 # -- how much a row counts -------------------------------------------------------------------------
+
+
+def of_the_best(returns: Tensor, least: Tensor, weights: Tensor | None) -> Tensor:
+    """`weights` of rows whose conversation earned `least`, 0 for the others, mean kept.  (B,)"""
+    kept = (returns >= least).float()
+    kept = kept / kept.mean().clamp(min=1e-6)
+    return kept if weights is None else weights * kept
 
 
 def inverse_propensities(propensities: Tensor, most: float) -> Tensor:

@@ -4,15 +4,12 @@
     values          Q(s, a) of every critic
     over_samples    a network on [s | x] for several x of each s
     VAE             what the data do at s: s, z ─► a
-    Multiplier      a weight that grows while a constraint is violated
     descend         a step that touches its own parameters only
 
 Inside learners, entries of actions lie in [−1, 1]. Knows nothing of losses that combine them.
 """
 
 from __future__ import annotations
-
-import math
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +18,7 @@ from torch.nn import functional
 from convgym.errors import DatasetError, InvalidConfiguration
 from trainers.offline.batches import Transitions
 from trainers.offline.config import Shapes
-from trainers.offline.networks import MLP, adam
+from trainers.offline.networks import MLP
 from trainers.offline.vector_losses import LEAST_LOG_STD, MOST_LOG_STD, normal_divergence
 from trainers.offline.vector_policy import VectorSpace
 
@@ -159,33 +156,6 @@ class VAE(nn.Module):
         """Actions as the data have them, of latents within ±0.5.  (B, o) → (B, count, d)"""
         size = (len(observations), count, self.latent)
         return self.decode(observations, normal(size, generator).clamp(-0.5, 0.5))
-
-
-class Multiplier(nn.Module):
-    """λ = exp(log λ), risen while its constraint is violated and lowered while it is slack.
-
-    The gradient of its loss is that of λ's logarithm alone.
-    """
-
-    def __init__(self, start: float, learning_rate: float) -> None:
-        super().__init__()
-        self.log = nn.Parameter(torch.tensor(math.log(max(start, 1e-6))))
-        self.optimizer = adam([self.log], learning_rate)
-
-    def value(self) -> Tensor:
-        """λ, without gradient.  ()"""
-        return self.log.detach().exp()
-
-    def loss(self, excess: Tensor) -> Tensor:
-        """−log λ · excess; `excess` is above 0 where the constraint is violated.  ()"""
-        return -self.log * excess.detach()
-
-    def rise(self, excess: Tensor) -> Tensor:
-        """One step; the new λ, between 1e-6 and 1e6.  ()"""
-        descend(self.optimizer, self.loss(excess))
-        with torch.no_grad():
-            self.log.clamp_(math.log(1e-6), math.log(1e6))
-        return self.value()
 
 
 def descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:

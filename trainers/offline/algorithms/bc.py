@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from trainers.offline.batches import Transitions
 from trainers.offline.config import Batch, Metrics, OfflineConfig, Shapes, above, within
 from trainers.offline.discrete_policy import DiscretePolicy
-from trainers.offline.losses import cross_entropy, legal_only, mean
+from trainers.offline.losses import cross_entropy, legal_only, mean, of_the_best
 from trainers.offline.networks import MLP, adam
 
 
@@ -60,9 +60,7 @@ class BC:
         """A step on the clone; accuracy is how often the likeliest legal act is the one done."""
         weights = batch.get("weights")
         if self.least is not None:
-            kept = (batch["conversation_returns"] >= self.least).float()
-            kept = kept / kept.mean().clamp(min=1e-6)
-            weights = kept if weights is None else weights * kept
+            weights = of_the_best(batch["conversation_returns"], self.least, weights)
         logits = self.logits(batch["observations"])[0].float()
         logits = legal_only(logits, batch.get("masks"))
         losses = cross_entropy(logits, batch["actions"], None)

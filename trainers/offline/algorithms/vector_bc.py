@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from convgym.errors import InvalidConfiguration
 from trainers.offline.batches import Transitions
 from trainers.offline.config import Batch, Metrics, OfflineConfig, Shapes, above, within
-from trainers.offline.losses import mean
+from trainers.offline.losses import mean, of_the_best
 from trainers.offline.networks import MLP, adam
 from trainers.offline.vector_losses import LEAST_LOG_STD, MOST_LOG_STD, gaussian_log_prob
 from trainers.offline.vector_networks import VectorActions, descend
@@ -75,9 +75,7 @@ class VectorBC:
         """A step on the clone."""
         weights = batch.get("weights")
         if self.least is not None:
-            kept = (batch["conversation_returns"] >= self.least).float()
-            kept = kept / kept.mean().clamp(min=1e-6)
-            weights = kept if weights is None else weights * kept
+            weights = of_the_best(batch["conversation_returns"], self.least, weights)
         means = self.actor(batch["observations"])[0].float().tanh()
         actions = self.actions.unit(batch["actions"])
         if self.config.policy == "gaussian":

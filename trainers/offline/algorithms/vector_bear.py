@@ -13,9 +13,10 @@ from trainers.offline.batches import Transitions
 from trainers.offline.config import Batch, Metrics, OfflineConfig, Shapes, above, at_least, within
 from trainers.offline.divergences import KERNELS, mmd
 from trainers.offline.losses import mean, td_target
+from trainers.offline.multiplier import Multiplier
 from trainers.offline.networks import MLP, adam, follow, frozen
 from trainers.offline.vector_losses import soft_minimum, squashed_gaussian
-from trainers.offline.vector_networks import VAE, Multiplier, VectorActions, descend, normal, values
+from trainers.offline.vector_networks import VAE, VectorActions, descend, normal, values
 from trainers.offline.vector_policy import VectorPolicy
 
 
@@ -130,7 +131,7 @@ class VectorBEAR:
         liked, apart = self.actor_terms(batch, generator)
         loss = self.alpha.value() * apart - (liked if step > config.warmup_steps else 0.0)
         descend(self.optimizers["actor"], loss)
-        alpha = self.alpha.rise(apart - config.lagrange_threshold)
+        alpha = self.alpha.update(apart - config.lagrange_threshold)
         follow(self.target_actor.parameters(), self.actor.parameters(), config.target_rate)
         follow(self.target_critic.parameters(), self.critic.parameters(), config.target_rate)
         metrics = {

@@ -13,9 +13,10 @@ from convgym.errors import InvalidConfiguration
 from trainers.offline.batches import Transitions
 from trainers.offline.config import Batch, Metrics, OfflineConfig, Shapes, above, at_least, within
 from trainers.offline.losses import mean, td_target
+from trainers.offline.multiplier import Multiplier
 from trainers.offline.networks import MLP, adam, follow, frozen
 from trainers.offline.vector_losses import soft_maximum, squashed_gaussian
-from trainers.offline.vector_networks import Multiplier, VectorActions, descend, normal, values
+from trainers.offline.vector_networks import VectorActions, descend, normal, values
 from trainers.offline.vector_policy import VectorPolicy
 
 MOST_ENTRIES = 64
@@ -126,7 +127,7 @@ class VectorCQL:
             gap = mean(self.integral(batch, generator) - found, weights)
             alpha: float | Tensor = config.cql_alpha
             if config.lagrange_threshold is not None:
-                alpha = metrics["alpha"] = self.alpha.rise(gap - config.lagrange_threshold)
+                alpha = metrics["alpha"] = self.alpha.update(gap - config.lagrange_threshold)
             loss = td + alpha * gap
             metrics["conservative_gap"] = gap.detach()
         descend(self.optimizers["critic"], loss)
@@ -140,7 +141,7 @@ class VectorCQL:
         )
         # Entropy below −d, that is log-densities above d, is too little.
         excess = log_probs.detach().mean() - self.actions.size
-        metrics["entropy_weight"] = self.entropy.rise(excess)
+        metrics["entropy_weight"] = self.entropy.update(excess)
         return metrics, (found.detach().mean(0) - targets).abs()
 
     @torch.no_grad()
