@@ -174,11 +174,11 @@ def test_a_run_in_one_call_is_resumed_exactly(tmp_path):
     whole = train(tiny_agent(), ["Say a"], shortness, num_episodes=32, config_overrides=FAST)
     train(
         tiny_agent(), ["Say a"], shortness, num_episodes=16, config_overrides=FAST,
-        save_path=tmp_path,
+        save_path=tmp_path / "run",
     )  # fmt: skip
     rest = train(
         tiny_agent(), ["Say a"], shortness, num_episodes=32, config_overrides=FAST,
-        resume_from_checkpoint=tmp_path,
+        resume_from_checkpoint=tmp_path / "run",
     )  # fmt: skip
     assert len(rest.rows) == 4
     for name, weight in whole.agent.model.trainable().items():

@@ -13,8 +13,10 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,26 @@ def write_archive(path: str | os.PathLike[str], about: Mapping[str, Any], arrays
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A folder to write into, which takes its place at the end, whole, or not at all.
+
+    One that stands there already is replaced.
+    """
+    target = Path(path)
+    written = target.with_name(f"{target.name}.{os.getpid()}.part")
+    former = target.with_name(f"{target.name}.{os.getpid()}.old")
+    written.mkdir(parents=True)
+    try:
+        yield written
+        if target.exists():
+            os.replace(target, former)
+        os.replace(written, target)
+    finally:
+        shutil.rmtree(written, ignore_errors=True)
+        shutil.rmtree(former, ignore_errors=True)
 
 
 def read_archive(path: str | os.PathLike[str], format_: str) -> tuple[dict[str, Any], Arrays]:

@@ -21,6 +21,7 @@ import numpy as np
 
 from convgym.errors import InvalidConfiguration
 from convgym.language.tool_calls import parse_reply
+from trainers.archive import new_folder
 from trainers.llm.chat_format import ChatFormat
 from trainers.llm.conversations import Message
 from trainers.llm.draws import draw_key
@@ -109,19 +110,16 @@ class Agent:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """The model and how it replies; a stub is its words alone."""
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        if self.model is not None:
-            self.model.save(target)
         about = {
             "system": self.system,
             "sampling": self.sampling.to_dict(),
             "seed": self.seed,
             "stub": list(self.stub),
         }
-        temporary = target / f"{_FILE}.{os.getpid()}.part"
-        temporary.write_text(json.dumps(about, indent=1), encoding="utf-8")
-        os.replace(temporary, target / _FILE)
+        with new_folder(folder) as written:
+            if self.model is not None:
+                self.model.write(written)
+            (written / _FILE).write_text(json.dumps(about, indent=1), encoding="utf-8")
 
     def _opened(
         self, history: Sequence[Message], context: Mapping[str, Any] | None

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -148,26 +146,6 @@ def put_weights(tensors: Mapping[str, Tensor], learnt: Mapping[str, Tensor]) -> 
         )
     for name, weights in learnt.items():
         weights.copy_(saved[name])
-
-
-@contextmanager
-def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A folder to write into, which takes its place at the end, whole, or not at all.
-
-    One that stands there already is replaced.
-    """
-    target = Path(path)
-    written = target.with_name(f"{target.name}.{os.getpid()}.part")
-    former = target.with_name(f"{target.name}.{os.getpid()}.old")
-    written.mkdir(parents=True)
-    try:
-        yield written
-        if target.exists():
-            os.replace(target, former)
-        os.replace(written, target)
-    finally:
-        shutil.rmtree(written, ignore_errors=True)
-        shutil.rmtree(former, ignore_errors=True)
 
 
 def _under(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:

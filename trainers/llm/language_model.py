@@ -15,7 +15,6 @@ from __future__ import annotations
 import copy
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from convgym.errors import InvalidConfiguration, MissingExtra
+from trainers.archive import new_folder
 from trainers.llm.losses import entropy
 from trainers.llm.rollouts import Rows
 
@@ -285,21 +285,15 @@ class LanguageModel:
         The folder is written beside its place and then put there, so it is never half written.
         Adapters of a model that came from no folder bring it along.
         """
-        target = Path(folder)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        written = target.with_name(f"{target.name}.{os.getpid()}.part")
-        former = target.with_name(f"{target.name}.{os.getpid()}.old")
-        try:
-            self.module.save_pretrained(written)
-            self.tokenizer.save_pretrained(written)
-            if self.has_adapter and not self.causal.name_or_path:
-                self.causal.save_pretrained(written / "base", state_dict=_beneath(self.causal))
-            if target.exists():
-                os.replace(target, former)
-            os.replace(written, target)
-        finally:
-            shutil.rmtree(written, ignore_errors=True)
-            shutil.rmtree(former, ignore_errors=True)
+        with new_folder(folder) as written:
+            self.write(written)
+
+    def write(self, folder: Path) -> None:
+        """The same files into a folder that is being written."""
+        self.module.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        if self.has_adapter and not self.causal.name_or_path:
+            self.causal.save_pretrained(folder / "base", state_dict=_beneath(self.causal))
 
 
 def load_tokenizer(path_or_name: str | os.PathLike[str]) -> Any:

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from convgym.errors import InvalidConfiguration, MissingExtra
 from convgym.evaluation.intervals import wilson
+from trainers.archive import new_folder
 from trainers.llm.checkpoints import (
-    new_folder,
     put_weights,
     read_checkpoint,
     restore,

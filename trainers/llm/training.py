@@ -26,8 +26,11 @@ from trainers.llm.profiles import profile as profile_called
 from trainers.llm.prompts import PromptEnvironment
 from trainers.llm.text_environment import RewardFunction, TextEnvironment
 
-CHECKPOINT = "run.safetensors"
-"""The run itself, beside the agent that it made."""
+
+def checkpoint_of(save_path: str | os.PathLike[str]) -> Path:
+    """The run itself: a file beside the folder of the agent that it made."""
+    folder = Path(save_path)
+    return folder.with_name(f"{folder.name}.run")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +62,9 @@ def train(
     reward_fn               of all messages and the last info, added to the environment's reward
     profile                 "conservative", "balanced", "aggressive" or "experimental"
     config_overrides        options of `PolicyOptimizerConfig`, over the profile's
-    save_path               a folder for the agent; the run's checkpoint stands beside it
-    resume_from_checkpoint  such a folder, or a checkpoint: the run goes on as it would have, with
-                            the model that it began with
+    save_path               a folder for the agent; the run's checkpoint is a file beside it
+    resume_from_checkpoint  such a save_path, or a checkpoint: the run goes on as it would have,
+                            with the model that it began with
 
     Raises InvalidConfiguration for a stub, which cannot learn, and for options there are not.
     """
@@ -76,13 +79,10 @@ def train(
     )
     if resume_from_checkpoint is not None:
         given = Path(resume_from_checkpoint)
-        optimizer.restore(given / CHECKPOINT if given.is_dir() else given)
-    target = None if save_path is None else Path(save_path)
-    if target is not None:
-        target.mkdir(parents=True, exist_ok=True)
-    rows = optimizer.train(None if target is None else target / CHECKPOINT)
-    if target is not None:
-        agent.save(target)
+        optimizer.restore(given if given.is_file() else checkpoint_of(given))
+    rows = optimizer.train(None if save_path is None else checkpoint_of(save_path))
+    if save_path is not None:
+        agent.save(save_path)
     return Trained(agent, rows, config)
 
 
