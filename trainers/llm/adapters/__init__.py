@@ -1,0 +1,1 @@
+"""Bridges to other libraries' trainers; none is imported before it is asked for."""
