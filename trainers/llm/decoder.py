@@ -114,11 +114,11 @@ class Decoder:
 
     def copy(self, source: NDArray[np.int64], target: NDArray[np.int64], width: int) -> None:
         """What lanes `source` hold, as far as `width`, to lanes `target`."""
-        self.cache.copy(self._on(source), self._on(target), width)
+        self.cache.copy(source.tolist(), target.tolist(), width)
 
     def swap(self, one: NDArray[np.int64], other: NDArray[np.int64], width: int) -> None:
         """Lanes change places."""
-        self.cache.swap(self._on(one), self._on(other), width)
+        self.cache.swap(one.tolist(), other.tolist(), width)
 
     # -- the model -----------------------------------------------------------------------------
 
