@@ -98,7 +98,10 @@ class Decoder:
         return self._forward(self._on(tokens), self._on(places), mask)
 
     def step(self, tokens: NDArray[np.int64], places: NDArray[np.int64]) -> Tensor:
-        """One token at `places[i]` of lane i, for the first n lanes.  (n,), (n,) → (n, V)"""
+        """One token at `places[i]` of lane i, for the first n lanes; −1: lane i is left alone.
+
+        (n,), (n,) → (n, V)
+        """
         count, width = len(places), int(places.max()) + 1
         self.cache.reserve(width)
         at = self._on(places)[:, None]
@@ -107,15 +110,15 @@ class Decoder:
         if int(places.min()) + 1 < width:
             later = torch.arange(width, device=self._device) > at
             mask.masked_fill_(later[:, None, None], self._masked)
-        return self._forward(self._on(tokens)[:, None], at, mask)
+        return self._forward(self._on(tokens)[:, None], at.clamp(min=0), mask)
 
     def copy(self, source: NDArray[np.int64], target: NDArray[np.int64], width: int) -> None:
         """What lanes `source` hold, as far as `width`, to lanes `target`."""
-        self.cache.copy(self._on(source), self._on(target), width)
+        self.cache.copy(source.tolist(), target.tolist(), width)
 
     def swap(self, one: NDArray[np.int64], other: NDArray[np.int64], width: int) -> None:
         """Lanes change places."""
-        self.cache.swap(self._on(one), self._on(other), width)
+        self.cache.swap(one.tolist(), other.tolist(), width)
 
     # -- the model -----------------------------------------------------------------------------
 

@@ -7,8 +7,9 @@
               ended ─► replies() ─► the engine asks for the next, or for a new conversation
 
 A slot is a conversation, a lane its place in the key-value cache. Those that decode hold the
-first lanes; what has ended moves out of their way, so that it costs nothing. Everything about a
-slot is in numpy; on the device are the model, its cache and the logits. Knows nothing of texts.
+first lanes; what has ended moves out of their way, so that it costs next to nothing. Everything
+about a slot is in numpy; on the device are the model, its cache and the logits. Knows nothing of
+texts.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ _SHARED = 256
 """Tokens that must be saved for one row to be read ahead of those that begin as it does."""
 _COPIED = 8
 """Tokens that are read again rather than copied from another lane."""
+_IDLE = 0.125
+"""Rows of a decode step that may do nothing, as a share of those that decode."""
 _FREE = -1
 _NONE = np.zeros(1, np.int64)
 Wanted = tuple[int, Request]
@@ -55,7 +58,7 @@ class TransformersSampler:
     layers keep a state instead of keys and values, or whose context is too short.
     """
 
-    def __init__(self, model: Any, *, wait: float = 0.25, keep: bool = True) -> None:
+    def __init__(self, model: Any, *, wait: float = 0.125, keep: bool = True) -> None:
         if not 0 <= wait <= 1:
             raise InvalidConfiguration(f"wait={wait}; it is a share of the slots, in [0, 1]")
         self.model = model
@@ -126,10 +129,14 @@ class TransformersSampler:
 
     def _decode(self) -> NDArray[np.int64]:
         """One token for every slot that decodes; those that have ended with it."""
-        slots = self._side_by_side()
-        fed = self._cached[slots]
-        logits = self._decoder_.step(self._tokens[slots, fed], fed)
-        self._cached[slots] = fed + 1
+        slots = self._first_lanes()
+        decoding = np.isin(slots, self._active)
+        fed = np.where(decoding, self._cached[slots], -1)
+        logits = self._decoder_.step(np.where(decoding, self._tokens[slots, fed], 0), fed)
+        if len(slots) > len(self._active):
+            logits = logits[torch.from_numpy(decoding).to(logits.device)]
+            slots = slots[decoding]
+        self._cached[slots] += 1
         return self._draw(slots, logits)
 
     def _draw(self, slots: NDArray[np.int64], logits: Tensor) -> NDArray[np.int64]:
@@ -155,21 +162,24 @@ class TransformersSampler:
             self._log_probs[slot, :drawn].copy(),
         )
 
-    def _side_by_side(self) -> NDArray[np.int64]:
-        """The slots that decode, on the first lanes, in their order."""
-        slots, count = self._active, len(self._active)
-        lanes = self._lane[slots]
-        far = lanes >= count
-        if far.any():
-            holes = np.setdiff1d(self._rows[:count], lanes[~far])
-            movers = lanes[far]
-            slot_at = np.argsort(self._lane)
-            outside, inside = slot_at[holes], slot_at[movers]
-            width = int(max(self._cached[outside].max(), self._cached[inside].max()))
-            self._decoder_.swap(holes, movers, width)
-            self._lane[outside], self._lane[inside] = movers, holes
-            lanes = self._lane[slots]
-        return slots[np.argsort(lanes)]
+    def _first_lanes(self) -> NDArray[np.int64]:
+        """Slots by lane, up to the last that decodes; few of them do not.
+
+        A row that does not decode costs what any row costs, and moving one costs about as much as
+        a token, so that they are moved when they are many.
+        """
+        count, lanes = len(self._active), self._lane[self._active]
+        reach = int(lanes.max()) + 1
+        slot_at = np.argsort(self._lane)
+        if reach <= count + count * _IDLE:
+            return slot_at[:reach]
+        movers = lanes[lanes >= count]
+        holes = np.setdiff1d(self._rows[:count], lanes)
+        inside, outside = slot_at[movers], slot_at[holes]
+        width = int(max(self._cached[inside].max(), self._cached[outside].max()))
+        self._decoder_.swap(holes, movers, width)
+        self._lane[inside], self._lane[outside] = holes, movers
+        return np.argsort(self._lane)[:count]
 
     # -- prefill -------------------------------------------------------------------------------
 
