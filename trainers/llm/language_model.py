@@ -36,6 +36,8 @@ except ImportError as error:
     raise MissingExtra(error.name or "torch", "llm") from error
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
+_OF_MODELS = ("adapter_", "base", "generation_config", "model", "pytorch_model")
+"""How files begin that an older model may have left, and that a newer one would be mixed up by."""
 LOGITS_AT_ONCE = 2**25
 """Numbers in one piece of logits; 128 MiB in single precision."""
 
@@ -340,8 +342,8 @@ class LanguageModel:
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write weights, adapters alone if there are any, and the tokenizer.
 
-        The folder is written beside its place and then put there, so it is never half written.
-        Adapters of a model that came from no folder bring it along.
+        The folder is written beside its place and then put there, so it is never half written;
+        what else was in it stays. Adapters of a model that came from no folder bring it along.
         """
         target = Path(folder)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -355,6 +357,10 @@ class LanguageModel:
             if target.exists():
                 os.replace(target, former)
             os.replace(written, target)
+            if former.exists():
+                for entry in former.iterdir():
+                    if not entry.name.startswith(_OF_MODELS) and not (target / entry.name).exists():
+                        os.replace(entry, target / entry.name)
         finally:
             shutil.rmtree(written, ignore_errors=True)
             shutil.rmtree(former, ignore_errors=True)
