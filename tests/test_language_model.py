@@ -266,6 +266,20 @@ def test_what_is_saved_scores_alike(lora, tmp_path, tokenizer):
             assert torch.equal(again.score(rows).log_probs, ours.score(rows).log_probs)
 
 
+def test_what_else_is_in_the_folder_stays(tmp_path, tokenizer):
+    folder = tmp_path / "model"
+    LanguageModel(tiny_model(vocabulary=VOCABULARY), tokenizer, LoRA(rank=2)).save(folder)
+    (folder / "notes").mkdir()
+    (folder / "notes" / "run.zip").write_text("hours of work")
+    (folder / "model-00001-of-00002.safetensors").write_text("of another model")
+    LanguageModel(tiny_model(vocabulary=VOCABULARY), tokenizer).save(folder)
+    assert (folder / "notes" / "run.zip").read_text() == "hours of work"
+    names = {entry.name for entry in folder.iterdir()}
+    assert "model.safetensors" in names
+    assert not names & {"adapter_config.json", "base", "model-00001-of-00002.safetensors"}
+    assert not LanguageModel.load(folder).has_adapter and len(list(tmp_path.iterdir())) == 1
+
+
 def test_a_failed_save_leaves_the_older_one(tmp_path, tokenizer, monkeypatch):
     ours = LanguageModel(tiny_model(vocabulary=VOCABULARY), tokenizer)
     ours.save(tmp_path / "model")

@@ -69,13 +69,14 @@ SMALL = {
 
 
 def test_it_learns_in_an_environment(tokenizer):
-    config = PolicyOptimizerConfig(
-        iterations=12, minibatches=2, **SMALL | {"seeds_per_iteration": 8}
-    )
+    options = SMALL | {"seeds_per_iteration": 8, "learning_rate": 6e-3}
+    config = PolicyOptimizerConfig(iterations=20, minibatches=2, **options)
     rows = PolicyOptimizer(language_model(tokenizer), Echo, config).train()
     first, last = (sum(row["success"] for row in part) / 3 for part in (rows[:3], rows[-3:]))
-    assert first < 0.3 and last > first + 0.35
-    assert all(row["turns_mean"] == 2 and row["sampler_gap_max"] < 1e-4 for row in rows)
+    assert first < 0.35 and last > 0.75
+    assert all(row["turns_mean"] == 2 for row in rows)
+    gaps = [row["sampler_gap_max"] for row in rows if "sampler_gap_max" in row]  # not of flat ones
+    assert len(gaps) > 10 and max(gaps) < 1e-4
 
 
 def test_adapters_with_a_reference_and_rewards_of_ones_own(tokenizer):

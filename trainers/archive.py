@@ -50,10 +50,12 @@ def write_archive(path: str | os.PathLike[str], about: Mapping[str, Any], arrays
 
 
 @contextmanager
-def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+def new_folder(path: str | os.PathLike[str], replaced: tuple[str, ...] = ()) -> Iterator[Path]:
     """A folder to write into, which takes its place at the end, whole, or not at all.
 
-    One that stands there already is replaced.
+    Of a folder that stands there already, what has other names than the new one's files stays,
+    unless its name begins with one of `replaced`: what an older writer may have left there, and
+    would be mixed up with the new.
     """
     target = Path(path)
     written = target.with_name(f"{target.name}.{os.getpid()}.part")
@@ -64,7 +66,12 @@ def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         if target.exists():
             os.replace(target, former)
         os.replace(written, target)
+        for entry in former.iterdir() if former.exists() else ():
+            if not entry.name.startswith(replaced) and not (target / entry.name).exists():
+                os.replace(entry, target / entry.name)
     finally:
+        if former.exists() and not target.exists():
+            os.replace(former, target)
         shutil.rmtree(written, ignore_errors=True)
         shutil.rmtree(former, ignore_errors=True)
 

@@ -35,6 +35,8 @@ STUB = "stub://"
 CANNED = ("I see. How can I help you?", "Could you tell me more?", "Thank you, that is done.")
 """What a stub says that was given no words of its own."""
 _FILE = "agent.json"
+_OF_AGENTS = (_FILE, "adapter_", "base", "generation_config", "model", "pytorch_model", "token")
+"""How files of an older agent begin."""
 
 
 class Agent:
@@ -116,7 +118,7 @@ class Agent:
             "seed": self.seed,
             "stub": list(self.stub),
         }
-        with new_folder(folder) as written:
+        with new_folder(folder, _OF_AGENTS) as written:
             if self.model is not None:
                 self.model.write(written)
             (written / _FILE).write_text(json.dumps(about, indent=1), encoding="utf-8")

@@ -17,7 +17,8 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ from convgym.errors import InvalidConfiguration, MissingExtra
 from trainers.archive import new_folder
 from trainers.llm.losses import entropy
 from trainers.llm.rollouts import Rows
+from trainers.llm.shared_prompts import Packed, pack
 
 try:
     import torch
@@ -34,6 +36,8 @@ except ImportError as error:
     raise MissingExtra(error.name or "torch", "llm") from error
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
+OF_MODELS = ("adapter_", "base", "generation_config", "model", "pytorch_model")
+"""How files begin that an older model may have left, and that a newer one would be mixed up by."""
 LOGITS_AT_ONCE = 2**25
 """Numbers in one piece of logits; 128 MiB in single precision."""
 
@@ -160,16 +164,26 @@ class LanguageModel:
         temperature: float = 1.0,
         entropies: bool | Literal["detached"] = False,
         hidden: bool = False,
+        packed: Packed | None = None,
     ) -> Scored:
         """Log-probabilities of sampled tokens under softmax(logits / temperature).
 
-        `entropies` "detached" measures them without gradient. Rows may be anywhere; what comes
-        back is on the model's device. Use `torch.no_grad` where no gradient is wanted.
+        `entropies` "detached" measures them without gradient. `packed` are the same rows with
+        prompts shared, for models that have `shares_prompts`: it changes the cost alone. Rows may
+        be anywhere; what comes back is on the model's device. Use `torch.no_grad` where no
+        gradient is wanted.
         """
         rows = rows.to(self.device)
-        states = self._states(rows.tokens)
         where, place = rows.mask[:, 1:].nonzero(as_tuple=True)  # what stands at place predicts
-        chosen, targets = states[where, place], rows.tokens[where, place + 1]
+        if packed is None:
+            states = self._states(rows.tokens)
+            chosen = states[where, place]
+        else:
+            packed = packed.to(self.device)
+            flat = self._packed_states(packed)
+            chosen = flat[packed.index[where, place]]
+            states = flat[packed.index] if hidden else flat
+        targets = rows.tokens[where, place + 1]
         found, spread = self._at_places(chosen, targets, temperature, entropies)
         full = found.new_zeros(rows.tokens.shape)
         at = (where, place + 1)
@@ -195,6 +209,52 @@ class LanguageModel:
             input_ids=tokens, use_cache=False
         ).last_hidden_state
         return states
+
+    @cached_property
+    def shares_prompts(self) -> bool:
+        """Whether it takes rows packed behind one prompt: found out once, by trying.
+
+        Not so with windows of attention, with kernels that take no mask, and where places are
+        not told to the model.
+        """
+        config = self.causal.config.get_text_config()
+        kinds = getattr(config, "layer_types", None)
+        windows = getattr(config, "sliding_window", None) is not None
+        if any(kind != "full_attention" for kind in kinds) if kinds else windows:
+            return False
+        if config._attn_implementation not in ("sdpa", "eager"):
+            return False
+        tokens = torch.tensor([[1, 2, 0, 1, 0, 2, 1], [1, 2, 0, 2, 1, 0, 0]])
+        turns = torch.tensor([[-1, -1, -1, 0, 0, 0, 0], [-1, -1, -1, 0, 0, -1, -1]])
+        there = torch.tensor([[True] * 7, [True] * 5 + [False] * 2])
+        rows = Rows(tokens, there, turns, torch.zeros(2, 7), torch.arange(2))
+        packed = pack(rows, [torch.arange(2)])
+        elsewhere = replace(packed, places=torch.arange(packed.places.shape[1])[None])
+        try:
+            with torch.no_grad():
+                plain = self._states(tokens.to(self.device))[there]
+                right, wrong = (
+                    float((self._packed_states(found)[found.index][there] - plain).abs().max())
+                    for found in (packed.to(self.device), elsewhere.to(self.device))
+                )
+        except (TypeError, ValueError, RuntimeError):  # whatever a model says to what it cannot
+            return False
+        single = self.dtype in (torch.float32, torch.float64)
+        close = not single or right <= 1e-4 * float(plain.abs().max())
+        return close and right <= 0.2 * wrong
+
+    def _packed_states(self, packed: Packed) -> Tensor:
+        """Hidden vectors of packed rows, one sequence after the other.  # (K · L, D)"""
+        dtype = self.dtype
+        mask = torch.zeros((), dtype=dtype, device=self.device)
+        mask = mask.masked_fill(~packed.visible(), torch.finfo(dtype).min)
+        states: Tensor = self._scorer.base_model(
+            input_ids=packed.tokens,
+            position_ids=packed.places,
+            attention_mask=mask,
+            use_cache=False,
+        ).last_hidden_state
+        return states.flatten(0, 1)
 
     def _at_places(
         self, states: Tensor, targets: Tensor, temperature: float, entropies: bool | str
@@ -282,10 +342,10 @@ class LanguageModel:
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write weights, adapters alone if there are any, and the tokenizer.
 
-        The folder is written beside its place and then put there, so it is never half written.
-        Adapters of a model that came from no folder bring it along.
+        The folder is written beside its place and then put there, so it is never half written;
+        what else was in it stays. Adapters of a model that came from no folder bring it along.
         """
-        with new_folder(folder) as written:
+        with new_folder(folder, OF_MODELS) as written:
             self.write(written)
 
     def write(self, folder: Path) -> None:

@@ -11,6 +11,7 @@ cut, so that how it is cut changes nothing. Knows nothing of optimisers.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from itertools import accumulate
 from typing import Literal
 
 from convgym.errors import MissingExtra
@@ -20,6 +21,7 @@ from trainers.llm.objective_loss import LossInputs
 from trainers.llm.objectives import Objective
 from trainers.llm.policy_config import PolicyOptimizerConfig
 from trainers.llm.rollouts import RolloutBatch, Rows
+from trainers.llm.shared_prompts import pack, packed_length, packs_of, prompt_lengths
 from trainers.llm.value_head import ValueHead, after_rows, before_tokens
 
 try:
@@ -145,6 +147,36 @@ def micro_batches(lengths: Tensor, index: Tensor, tokens: int) -> list[Tensor]:
     return found
 
 
+def micro_parts(
+    rows: Rows, index: Tensor, model: LanguageModel, config: PolicyOptimizerConfig
+) -> list[tuple[Tensor, list[Tensor]]]:
+    """Micro-batches: numbers of rows, and among them packs that share a prompt, if any does."""
+    limit = config.tokens_per_micro_batch
+    if not (config.share_prompts and model.shares_prompts):
+        return [(part, []) for part in micro_batches(rows.lengths, index, limit)]
+    found = micro_packs(rows, index, limit, model.width)
+    return [(part, packs if len(packs) < len(part) else []) for part, packs in found]
+
+
+def micro_packs(
+    rows: Rows, index: Tensor, tokens: int, width: int
+) -> list[tuple[Tensor, list[Tensor]]]:
+    """Like `micro_batches`, of packs that share a prompt: rows, and packs of numbers among them.
+
+    `width` is the model's.
+    """
+    prompts, lengths = prompt_lengths(rows).tolist(), rows.lengths.tolist()
+    packs = packs_of(rows, index, width)
+    sizes = torch.tensor([packed_length(part, prompts, lengths) for part in packs])
+    found = []
+    for chosen in micro_batches(sizes, torch.arange(len(packs)), tokens):
+        parts = [packs[number] for number in chosen.tolist()]
+        ends = list(accumulate(len(part) for part in parts))
+        own = torch.arange(ends[-1]).tensor_split(ends[:-1])
+        found.append((torch.cat(parts), list(own)))
+    return found
+
+
 @torch.no_grad()
 def _scored(
     rows: Rows, model: LanguageModel, config: PolicyOptimizerConfig, head: ValueHead | None
@@ -152,11 +184,15 @@ def _scored(
     """Log-probabilities, and values after each place.  # (B, T), (B, T)"""
     log_probs = torch.zeros(rows.tokens.shape, dtype=torch.promote_types(model.dtype, torch.float))
     values = None if head is None else torch.zeros(rows.tokens.shape)
-    every = torch.arange(len(rows.tokens))
-    for index in micro_batches(rows.lengths, every, config.tokens_per_micro_batch):
+    for index, packs in micro_parts(rows, torch.arange(len(rows.tokens)), model, config):
         part = rows.at(index)
         width = part.tokens.shape[1]
-        scored = model.score(part, config.sampling.temperature, hidden=head is not None)
+        scored = model.score(
+            part,
+            config.sampling.temperature,
+            hidden=head is not None,
+            packed=pack(part, packs) if packs else None,
+        )
         log_probs[index, :width] = scored.log_probs.to("cpu", log_probs.dtype)
         if head is not None and values is not None and scored.hidden is not None:
             reached = head(scored.hidden).float().cpu()

@@ -126,6 +126,8 @@ class PolicyOptimizerConfig:
     """Optimiser steps of a pass."""
     tokens_per_micro_batch: int = 16_384
     """Tokens, padding included, that go through the model at once; the gradient is the same."""
+    share_prompts: bool = True
+    """Whether rows of one prompt go through the model behind it together, where that pays."""
     learning_rate: float = 1e-5
     """Of AdamW; models of a million weights want 5e-4."""
     warmup: int = 0

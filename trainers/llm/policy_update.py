@@ -19,8 +19,9 @@ from convgym.errors import MissingExtra
 from trainers.llm.language_model import LanguageModel, Scored
 from trainers.llm.losses import Totals
 from trainers.llm.objective_loss import objective_loss
-from trainers.llm.policy_batches import PolicyBatch, micro_batches
+from trainers.llm.policy_batches import PolicyBatch, micro_batches, micro_parts
 from trainers.llm.policy_config import PolicyOptimizerConfig
+from trainers.llm.shared_prompts import pack
 from trainers.llm.value_head import ValueHead, before_tokens, explained_variance
 
 try:
@@ -170,9 +171,9 @@ class PolicyUpdate:
         totals, added = step_totals(batch, index, self.config), Watched()
         scored_rows = index[batch.teaches[index]] if self.config.skip_zero_advantages else index
         optimizer.zero_grad(set_to_none=True)
-        parts = micro_batches(batch.rows.lengths, scored_rows, self.config.tokens_per_micro_batch)
-        for rows in parts:
-            added.add(self._gradient(batch.at(rows), totals, measures_sampler))
+        parts = micro_parts(batch.rows, scored_rows, self.model, self.config)
+        for rows, packs in parts:
+            added.add(self._gradient(batch.at(rows), packs, totals, measures_sampler))
         tokens = int(batch.rows.mask[scored_rows].sum())
         found = mean_gap(_added_up(added, len(parts), totals.tokens / max(1, tokens)))
         return found | self._penalty() | self._move(optimizer)
@@ -188,16 +189,18 @@ class PolicyUpdate:
         return found
 
     def _gradient(
-        self, part: PolicyBatch, totals: Totals, measures_sampler: bool
+        self, part: PolicyBatch, packs: list[Tensor], totals: Totals, measures_sampler: bool
     ) -> dict[str, float]:
         """Of a micro-batch, added to what is there."""
         goal, head = self.config.goal, self.head
+        packed = pack(part.rows, packs) if packs else None
         part = part.to(self.model.device)
         scored = self.model.score(
             part.rows,
             self.config.sampling.temperature,
             entropies=True if goal.entropy_coefficient else "detached",
             hidden=head is not None,
+            packed=packed,
         )
         values = None
         if head is not None and scored.hidden is not None:
