@@ -20,8 +20,8 @@ from convgym.envs.customer_service import CustomerServiceEnv
 from convgym.envs.handles import ToolHandles
 
 NOT_FOR_STATUS = (
-    "amount", "bought", "category", "customer", "days", "handle", "returned", "returns", "stock",
-    "town",
+    "amount", "bought", "category", "customer", "days", "handle", "hold", "returned", "returns",
+    "stock", "town",
 )  # fmt: skip
 """Keys of tool results that nobody needs who only wants to know where an order is."""
 

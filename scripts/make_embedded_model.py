@@ -1,0 +1,375 @@
+"""Make the language model that comes with ConvGym, from the simulator's own conversations.
+
+    python scripts/make_embedded_model.py [--out trainers/llm/embedded/model] [--conversations 4800]
+                                          [--epochs 3] [--seed 0] [--threads 1] [--measure 500]
+
+    scripted agents, hesitant ─► conversations, a third of them good ─► byte-level BPE ─► Llama, SFT
+
+The agents are those of the ladder (keyword, slot-filling, planner, oracle) at the desk of
+`ConvGym/OneRequest-v0`, on the training split and its wordings. Each turn they may slip and do
+another legal act of that workflow, so that most conversations fail: a model that imitates them
+succeeds now and then, and has all that it needs to learn the rest by reinforcement. What they say
+is short, one wording an act, each of which the customer understands. The same arguments give the
+same model on the same machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from torch.nn import functional as F
+from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedTokenizerFast
+
+from convgym.domains.catalogue import domain_called
+from convgym.engine.keys import POLICY, draw
+from convgym.errors import ConvGymError
+from convgym.language.phrases import PhraseBank
+from convgym.policies.policy import ActPolicy
+from convgym.policies.rendered import RenderedPolicy
+from convgym.policies.roster import ladder
+from trainers.llm.chat_format import ChatFormat
+from trainers.llm.conversations import Message
+from trainers.llm.language_model import LanguageModel
+from trainers.llm.rollout_engine import RolloutEngine
+from trainers.llm.sampling import Sampling
+from trainers.llm.text_environment import TextEnvironment
+from trainers.llm.transformers_sampler import TransformersSampler
+
+ENVIRONMENT = "ConvGym/OneRequest-v0"
+DOMAIN = "customer-service"
+SHORT = {
+    "ask_intent": "How can I help?",
+    "ask_email": "What is your email?",
+    "ask_postcode": "What is your postcode?",
+    "ask_order": "Which order is it?",
+    "ask_more": "Anything else?",
+    "inform_status": "It is {status}.",
+    "inform_eta_coming": "It is expected on {date}.",
+    "inform_eta_delivered": "It was delivered on {date}.",
+    "deny_unverified": "I could not verify you.",
+    "explain_why": "I need it to find your account.",
+    "explain_meaning": "Store credit is money to spend with us.",
+    "explain_next": "You will get a mail.",
+    "explain_sure": "Yes, I looked it up.",
+    "explain_order": "It begins with a W.",
+    "close": "Goodbye.",
+}
+"""One short wording of an act; of the others the shortest that the desk's agents have."""
+WORKFLOW = (
+    "ask_intent", "ask_email", "ask_postcode", "ask_order", "ask_more", "inform_status_0",
+    "inform_status_1", "inform_status_2", "inform_eta_0", "inform_eta_1", "inform_eta_2",
+    "deny_unverified", "explain", "close", "find_customer", "verify_customer", "list_orders",
+    "get_stated_order", "get_order_0", "get_order_1", "get_order_2", "transfer_to_human",
+    "end_conversation",
+)  # fmt: skip
+"""The acts that belong to the workflow, right or wrong; a slip is one of them."""
+AGENTS = (("oracle", 0.35, 0.4), ("planner", 0.4, 0.3), ("slot-filling", 0.4, 0.2),
+          ("keyword", 0.3, 0.1))  # fmt: skip
+"""Who plays: scripted agent, probability of a slip at each turn, share of the conversations."""
+
+ROLES = ("system", "user", "tool", "assistant")
+SPECIALS = ("<|pad|>", "<|end|>", *(f"<|{role}|>" for role in ROLES))
+TEMPLATE = (
+    "{% for message in messages %}{{ '<|' + message['role'] + '|>' + message['content'] }}"
+    "{% if message['role'] == 'assistant' %}{{ '<|end|>' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
+)
+HANDLES = {"email": 3, "postcode": 3, "number": 6, "date": 8}
+"""Handles that are a token of their own, so that pointing is one choice."""
+PIECES = "|".join(
+    (
+        r'\{"name": "\w+", "arguments": \{(?:"\w+": ")?(?:\}\})?',  # all of a call but its value
+        r' ?[\]}"]*(?:, )?[\[{]*"\w+":(?: ")?',  # what stands around a key of a result
+        r" ?\w+",
+        r" ?[^\s\w]+(?: [^\s\w]+)*",
+        r"\s+",
+    )
+)
+"""What BPE may not merge across; so a call whose like comes often is a few tokens."""
+LONGEST = 600
+"""Tokens of a conversation that are learnt from."""
+
+Row = tuple[NDArray[np.int64], NDArray[np.bool_]]
+"""Tokens, and which of them the agent said.  (L,), (L,)"""
+
+
+class Hesitant(ActPolicy):
+    """Another policy that slips now and then: a legal act of the workflow in place of its own."""
+
+    def __init__(self, policy: ActPolicy, slips: float) -> None:
+        super().__init__()
+        self.name, self._policy, self._slips = f"hesitant {policy.name}", policy, slips
+        actions = domain_called(DOMAIN).actions
+        self._acts = np.array([actions[name] for name in WORKFLOW])
+
+    def reset(self, seed: int) -> None:
+        """Begin an episode."""
+        super().reset(seed)
+        self._policy.reset(seed)
+
+    def action_probs(self, observation: Any, action_masks: NDArray[np.int8]) -> NDArray[np.float64]:
+        """(1 − slips) as the policy, the rest spread over the legal acts of the workflow."""
+        own = self._policy.action_probs(observation, action_masks)
+        legal = np.zeros(len(own))
+        legal[self._acts] = action_masks[self._acts]
+        if not legal.sum():
+            return own
+        return (1 - self._slips) * own + self._slips * legal / legal.sum()
+
+
+def short_bank() -> PhraseBank:
+    """One wording for each act of the agent, and no thoughts."""
+    bank = domain_called(DOMAIN).agent_banks()["train"]
+    shortest = {name: min(bank.variants(name), key=len) for name in bank}
+    return PhraseBank(
+        {k: [SHORT.get(k, words)] for k, words in shortest.items() if not k.startswith("think_")}
+    )
+
+
+def conversations(number: int, seed: int) -> Iterator[tuple[list[Message], bool]]:
+    """What was read and said, handles for values, and whether it was a success."""
+    env = gym.make(ENVIRONMENT, split="train", disable_env_checker=True)
+    bank, made = short_bank(), ladder(DOMAIN)
+    players = [RenderedPolicy(Hesitant(made[name](), slips), bank) for name, slips, _ in AGENTS]
+    shares = np.cumsum([share for *_, share in AGENTS])
+    for place in range(number):
+        episode = seed * number + place
+        player = players[int(np.searchsorted(shares, draw(episode, POLICY, 0, 9) / 2**32))]
+        observation, info = env.reset(seed=episode)
+        player.reset(episode)
+        said, ended = shown(observation), False
+        while not ended:
+            reply = player.predict(observation)[0].replace("<tool_call>", "")
+            reply = env.get_wrapper_attr("handles").shorten(reply.replace("</tool_call>", ""))
+            said.append({"role": "assistant", "content": reply})
+            observation, _, terminated, truncated, info = env.step(reply)
+            ended = terminated or truncated
+            said += [message for message in shown(observation) if message["content"] or not ended]
+        yield said, bool(info["success"])
+
+
+def shown(observation: Any) -> list[Message]:
+    """An observation as messages, as `TextEnvironment` shows it."""
+    results, words = observation["tool_results"], observation["message"]
+    found = [{"role": "tool", "content": results}] if results else []
+    return [*found, {"role": "user", "content": words}] if words or not found else found
+
+
+def tokenizer_of(texts: Sequence[str], size: int) -> PreTrainedTokenizerFast:
+    """A byte-level BPE of these texts, with a token for each role and each handle."""
+    handles = [f"{kind}:{n}" for kind, most in HANDLES.items() for n in range(1, most + 1)]
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(PIECES), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    made.decoder = decoders.ByteLevel()
+    between = re.compile(rf"(?:{'|'.join(HANDLES)}):[0-9]+")
+    made.train_from_iterator(
+        (piece for text in texts for piece in between.split(text)),
+        trainers.BpeTrainer(
+            vocab_size=size - len(handles),
+            special_tokens=list(SPECIALS),
+            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+            show_progress=False,
+        ),
+    )
+    made.add_tokens([AddedToken(one, normalized=False, special=False) for one in handles])
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=made,
+        pad_token=SPECIALS[0],
+        eos_token=SPECIALS[1],
+        clean_up_tokenization_spaces=False,
+    )
+    tokenizer.chat_template = TEMPLATE
+    return tokenizer
+
+
+def model_of(vocabulary: int, width: int, layers: int, seed: int) -> Any:
+    """A Llama with random weights and tied embeddings."""
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=width,
+        intermediate_size=width * 8 // 3 // 8 * 8,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=1024,
+        tie_word_embeddings=True,
+        pad_token_id=0,
+        bos_token_id=None,
+        eos_token_id=1,
+    )
+    return AutoModelForCausalLM.from_config(config).float()
+
+
+def row_of(said: Sequence[Message], form: ChatFormat) -> Row:
+    """A conversation as it is prompted and sampled, piece by piece."""
+    replies = [k for k, message in enumerate(said) if message["role"] == "assistant"]
+    ids, own, before = [], [], 0
+    for number, place in enumerate(replies):
+        read = said[before:place]
+        prompt = form.continuation(read) if number else form.opening(read)
+        reply = form.reply(said[place]["content"])
+        ids += prompt + reply
+        own += [False] * len(prompt) + [True] * len(reply)
+        before = place + 1
+    return np.array(ids[:LONGEST]), np.array(own[:LONGEST])
+
+
+def fit(model: Any, rows: Sequence[Row], asked: argparse.Namespace) -> None:
+    """Likelihood of what the agent said, and with less weight of what it read."""
+    rng = np.random.default_rng(asked.seed)
+    usual = asked.batch * float(np.mean([own.sum() for _, own in rows]))
+    steps, step = asked.epochs * math.ceil(len(rows) / asked.batch), 0
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=asked.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
+    )
+    model.train()
+    for _ in range(asked.epochs):
+        for batch in batches(rows, asked.batch, rng):
+            warm = min(1.0, (step + 1) / 50)
+            cosine = 0.5 * (1 + math.cos(math.pi * step / steps))
+            for group in optimizer.param_groups:
+                group["lr"] = asked.learning_rate * warm * (0.05 + 0.95 * cosine)
+            total, said = losses(model, batch, asked.read)
+            optimizer.zero_grad(set_to_none=True)
+            (total / usual).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            step += 1
+            if step % 100 == 0:
+                print(f"step {step} of {steps}: {said:.3f} nats a token said", flush=True)
+    model.eval()
+
+
+def losses(model: Any, rows: Sequence[Row], read: float) -> tuple[torch.Tensor, float]:
+    """Weighted sum over the tokens of a batch, and the mean over those that were said.
+
+    A sum, because rows of like length share a batch: a mean over each batch's own tokens would
+    give those of short conversations, which ended too early, more weight than others.
+    """
+    tokens, own = padded(rows)
+    states = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state[:, :-1]
+    target, said = tokens[:, 1:], own[:, 1:]
+    weight = torch.where(said, 1.0, read) * (target != 0)
+    at = weight > 0
+    found = F.cross_entropy(model.lm_head(states[at]), target[at], reduction="none")
+    return (found * weight[at]).sum(), float(found.detach()[said[at]].mean())
+
+
+def batches(rows: Sequence[Row], size: int, rng: np.random.Generator) -> Iterator[list[Row]]:
+    """All rows once, those of like length together, in random order."""
+    order = np.argsort([len(ids) + 30 * rng.random() for ids, _ in rows])
+    cut = [order[at : at + size] for at in range(0, len(order), size)]
+    for number in rng.permutation(len(cut)):
+        yield [rows[place] for place in cut[number]]
+
+
+def padded(rows: Sequence[Row]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tokens, zeros after them, and whose they are.  (B, T), (B, T)"""
+    longest = max(len(ids) for ids, _ in rows)
+    tokens = torch.zeros(len(rows), longest, dtype=torch.long)
+    said = torch.zeros(len(rows), longest, dtype=torch.bool)
+    for place, (ids, own) in enumerate(rows):
+        tokens[place, : len(ids)] = torch.from_numpy(ids)
+        said[place, : len(own)] = torch.from_numpy(own)
+    return tokens, said
+
+
+def measured(model: LanguageModel, episodes: int, **keywords: Any) -> dict[str, float]:
+    """Plain sampling at temperature 1."""
+    engine = RolloutEngine(
+        TextEnvironment(ENVIRONMENT, system="", kwargs=keywords),
+        TransformersSampler(model.module),
+        ChatFormat(model.tokenizer),
+        Sampling(max_tokens=24, max_context=512),
+        max_turns=24,
+    )
+    found = engine.collect(range(episodes), 1, rng_seed=0)
+    engine.close()
+    return {
+        "success": float(np.mean([rollout.success for rollout in found])),
+        "graded": float(np.mean([rollout.return_ for rollout in found])),
+        "turns": float(np.mean([len(rollout.rewards) for rollout in found])),
+        "tokens": float(np.mean([sum(len(s.tokens) for s in r.segments) for r in found])),
+    }
+
+
+def run(asked: argparse.Namespace) -> None:
+    """Make it, measure it, write it."""
+    torch.set_num_threads(asked.threads)
+    began = time.process_time()
+    played = list(conversations(asked.conversations, asked.seed))
+    good = np.mean([success for _, success in played])
+    print(f"{len(played)} conversations, {good:.3f} good, {_since(began)}")
+    texts = [message["content"] for said, _ in played for message in said]
+    tokenizer = tokenizer_of(texts, asked.vocabulary)
+    form = ChatFormat(tokenizer)
+    rows = [row_of(said, form) for said, _ in played]
+    model = model_of(len(tokenizer), asked.width, asked.layers, asked.seed)
+    weights = sum(weight.numel() for weight in model.parameters())
+    print(
+        f"{len(tokenizer)} tokens, {weights} weights, "
+        f"{np.mean([len(ids) for ids, _ in rows]):.0f} tokens a conversation, "
+        f"{np.mean([own.sum() for _, own in rows]):.0f} of them said"
+    )
+    began = time.process_time()
+    fit(model, rows, asked)
+    print(f"learnt, {_since(began)}")
+    model.half()  # what is shipped is what is measured
+    LanguageModel(model, tokenizer).save(asked.out)
+    made = LanguageModel.load(asked.out)
+    if asked.measure:
+        for split, phrases in (("test", "held_out"), ("train", "train")):
+            found = measured(made, asked.measure, split=split, phrases=phrases)
+            print(f"{split}, {phrases}: {json.dumps({k: round(v, 3) for k, v in found.items()})}")
+    size = sum(file.stat().st_size for file in asked.out.iterdir() if file.is_file())
+    print(f"{asked.out}: {size} bytes")
+
+
+def _since(began: float) -> str:
+    return f"{time.process_time() - began:.0f} CPU-s"
+
+
+def main() -> None:
+    """The command."""
+    it = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    it.add_argument("--out", type=Path, default=Path("trainers/llm/embedded/model"))
+    it.add_argument("--conversations", type=int, default=4800)
+    it.add_argument("--epochs", type=int, default=3)
+    it.add_argument("--batch", type=int, default=16, help="conversations a step")
+    it.add_argument("--learning-rate", type=float, default=3e-3)
+    it.add_argument("--read", type=float, default=0.25, help="weight of a token that was read")
+    it.add_argument("--vocabulary", type=int, default=1000)
+    it.add_argument("--width", type=int, default=96)
+    it.add_argument("--layers", type=int, default=4)
+    it.add_argument("--seed", type=int, default=0)
+    it.add_argument("--threads", type=int, default=1)
+    it.add_argument("--measure", type=int, default=500, help="episodes; 0: none")
+    try:
+        run(it.parse_args())
+    except ConvGymError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()
