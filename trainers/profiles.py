@@ -61,23 +61,22 @@ _BY_VALUES: dict[str, dict[str, dict[str, Any]]] = {
         "experimental": _WIDE,
     },
 }
+_CLIPPED: dict[str, dict[str, Any]] = {
+    "conservative": {"learning_rate": 3e-4, "clip_range": 0.1, "n_epochs": 4},
+    "aggressive": {"learning_rate": 2e-3, "clip_range": 0.3},
+    "experimental": {"hidden": [256, 256], "entropy_coefficient": 0.02},
+}
+_GREEDY: dict[str, dict[str, Any]] = {
+    "conservative": {"learning_rate": 2e-4, "target_update": 2000},
+    "aggressive": {"learning_rate": 1e-3, "exploration_fraction": 0.2},
+    "experimental": {"hidden": [256, 256], "n_step_td": 20},
+}
 _BY_PLAY: dict[str, dict[str, dict[str, Any]]] = {
-    **dict.fromkeys(
-        ("ppo", "maskable_ppo", "recurrent_ppo"),
-        {
-            "conservative": {"learning_rate": 3e-4, "clip_range": 0.1, "n_epochs": 4},
-            "aggressive": {"learning_rate": 2e-3, "clip_range": 0.3},
-            "experimental": {"hidden": [256, 256], "entropy_coefficient": 0.02},
-        },
-    ),
-    **dict.fromkeys(
-        ("dqn", "qr_dqn"),
-        {
-            "conservative": {"learning_rate": 2e-4, "target_update": 2000},
-            "aggressive": {"learning_rate": 1e-3, "exploration_fraction": 0.2},
-            "experimental": {"hidden": [256, 256], "n_step_td": 20},
-        },
-    ),
+    "ppo": _CLIPPED,
+    "maskable_ppo": _CLIPPED,
+    "recurrent_ppo": _CLIPPED,
+    "dqn": _GREEDY,
+    "qr_dqn": _GREEDY,
     "a2c": {
         "conservative": {"learning_rate": 3e-4, "n_steps": 16},
         "aggressive": {"learning_rate": 2e-3, "n_steps": 5},

@@ -24,8 +24,21 @@ from convgym.errors import ConvGymError, MissingExtra
 FAILED, BAD_USAGE = 1, 2
 DEBUG = "CONVGYM_DEBUG"
 _THEIRS = (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError)
-_ASKED = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
+_ASKED = (
+    FileNotFoundError,
+    FileExistsError,
+    IsADirectoryError,
+    NotADirectoryError,
+    PermissionError,
+)
 """What the system says of a path that was named wrongly."""
+_shown = False
+
+
+def show_tracebacks(shown: bool) -> None:
+    """Whether every failure of this command is shown with its traceback."""
+    global _shown
+    _shown = shown
 
 
 @contextmanager
@@ -59,7 +72,7 @@ def _told(error: Exception) -> tuple[str, int]:
 
 
 def _say(sentence: str, debug: bool) -> None:
-    if debug or os.environ.get(DEBUG, "") not in ("", "0"):
+    if debug or _shown or os.environ.get(DEBUG, "") not in ("", "0"):
         typer.echo(traceback.format_exc(), err=True)
     typer.echo(f"convgym: {sentence}", err=True)
 

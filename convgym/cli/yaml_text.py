@@ -57,7 +57,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 def parsed(text: str, where: str) -> Any:
     """The value in a text; raises InvalidConfiguration for what is no YAML."""
     try:
-        return yaml.load(text, _Plain)  # noqa: S506 (a SafeLoader)
+        return yaml.load(text, _Plain)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         what = getattr(error, "problem", None) or str(error) or "nested too deeply"
