@@ -21,6 +21,7 @@ from convgym.engine.tasks import parse_task_id
 from convgym.envs.conversation_env import ConversationEnv
 from convgym.errors import InvalidConfiguration
 from convgym.language.models import ChatMessage, Completion
+from convgym.policies.policy import Policy
 from convgym.simulator import SimulatorConfig, policy_of, scripted_agents
 from convgym.users.generative import RULES
 
@@ -74,7 +75,7 @@ class Screen:
 
 def as_agent(config: SimulatorConfig, screen: Screen) -> None:
     """A person answers one simulated customer."""
-    env = _made(config)
+    env = made(config)
     observation, info = env.reset(seed=config.seed)
     screen.say("You are the agent. /help says what you can do; /policy first.\n")
     screen.say(f"Customer: {observation['message']}")
@@ -172,14 +173,18 @@ class Person:
         return Completion("", "the person left")
 
 
-def as_user(config: SimulatorConfig, screen: Screen, agent: str) -> None:
-    """A person is the customer of one task; a scripted agent that speaks answers."""
-    agents = scripted_agents(_playable(config))
-    if agent not in agents:
-        raise InvalidConfiguration(f"no agent is called {agent!r}; there are {', '.join(agents)}")
+def as_user(config: SimulatorConfig, screen: Screen, agent: str | Policy) -> None:
+    """A person is the customer of one task; a scripted agent, or any policy, answers in words."""
+    spoken = playable(config)
+    if isinstance(agent, str):
+        agents = scripted_agents(spoken)
+        if agent not in agents:
+            known = ", ".join(agents)
+            raise InvalidConfiguration(f"no agent is called {agent!r}; there are {known}")
+        agent = agents[agent]()
     person = Person(screen)
-    env = _made(replace(config, user=person))
-    policy = policy_of(agents[agent](), env)
+    env = made(replace(config, user=person))
+    policy = policy_of(agent, env)
     observation, info = env.reset(seed=config.seed)
     policy.reset(config.seed)
     ended, newest = False, info
@@ -195,7 +200,7 @@ def as_user(config: SimulatorConfig, screen: Screen, agent: str) -> None:
     screen.say(_ending(env, info, ended and not person.left))
 
 
-def _playable(config: SimulatorConfig) -> gym.Env[Any, Any]:
+def playable(config: SimulatorConfig) -> gym.Env[Any, Any]:
     """The environment with its own customer; raises where nobody can take the customer's place."""
     env = config.make()
     made = type(env.unwrapped)
@@ -208,7 +213,7 @@ def _playable(config: SimulatorConfig) -> gym.Env[Any, Any]:
     return env
 
 
-def _made(config: SimulatorConfig) -> gym.Env[Any, Any]:
+def made(config: SimulatorConfig) -> gym.Env[Any, Any]:
     """The environment, which tells what was hidden for the end."""
     return replace(config, keywords={**config.keywords, "privileged": True}).make()
 

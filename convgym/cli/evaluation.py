@@ -1,0 +1,176 @@
+"""`convgym evaluate`: what a policy scores, or what it says.
+
+nothing more, on a terminal   a person is the customer           play
+--message, --input            what it replies                     replies
+else                          seeded episodes: success, pass^k, slices by persona
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+import convgym.envs.registration as registration
+from convgym.cli import play as playing
+from convgym.cli.policies import (
+    ACTING,
+    environment_of,
+    keywords_for,
+    made_env,
+    policy_called,
+    run_called,
+)
+from convgym.cli.progress import Bar
+from convgym.cli.replies import replies_to, replies_to_file, speaking
+from convgym.cli.scoring import score
+from convgym.errors import InvalidConfiguration
+from convgym.evaluation.assessment import assessment_of, play_personas
+from convgym.evaluation.repeated import Plan, RepeatedEvaluation, evaluate_repeatedly
+from convgym.policies.null import FixedReplies
+from convgym.policies.policy import Policy
+from convgym.simulator import SimulatorConfig
+from convgym.users.persona import BUILT_IN
+
+Say = Callable[[str], None]
+_DEFAULT = "ConvGym/CustomerService-v0"
+_READING = {"observation": "message", "action": "text"}
+_MANNERS = ("observation", "action")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """Which policy, where."""
+
+    policy: str
+    env: str | None
+    keywords: dict[str, Any]
+    """Of the environment, over those of the run."""
+    root: Path
+    seed: int = 0
+
+    def place(self) -> tuple[str, dict[str, Any]]:
+        """Id and keywords: those asked for, else the run's own."""
+        run = run_called(self.policy, self.root)
+        env, keywords = environment_of(run) if run is not None else (_DEFAULT, {})
+        if self.env is not None and self.env != env:
+            env, keywords = self.env, {}  # keywords of another environment mean nothing here
+        if env is None:
+            raise InvalidConfiguration(
+                f"nothing says where {self.policy} is to play; give --env, such as {_DEFAULT}"
+            )
+        return env, {**keywords, **self.keywords}
+
+    def simulated(self) -> tuple[SimulatorConfig, Policy]:
+        """The environment in words, and the policy as it speaks there."""
+        env_id, keywords = self.place()
+        kept = {name: value for name, value in keywords.items() if name not in _MANNERS}
+        config = SimulatorConfig(env_id=env_id, keywords=kept, seed=self.seed)
+        return config, speaking(policy_called(self.policy, config.make(), self.root))
+
+
+def talk(judged: Judged) -> None:
+    """A person is the customer, the policy answers."""
+    config, policy = judged.simulated()
+    playing.as_user(config, playing.Screen(), policy)
+
+
+def reply(judged: Judged, message: str, as_json: bool, say: Say) -> None:
+    """What the policy replies to one message."""
+    config, policy = judged.simulated()
+    found = replies_to([message], policy, config)
+    if as_json:
+        say(json.dumps(found, ensure_ascii=False))
+    else:
+        say("\n".join(found["replies"]) or f"(it says nothing; {found['ended']})")
+
+
+def reply_to_all(judged: Judged, path: Path, say: Say) -> bool:
+    """The same of each line of a file, as JSON lines; whether every line was one."""
+    config, policy = judged.simulated()
+    sound = True
+    for found in replies_to_file(path, policy, config):
+        sound &= "error" not in found
+        say(json.dumps(found, ensure_ascii=False))
+    return sound
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """How much is played."""
+
+    episodes: int
+    """Tasks."""
+    users: int
+    agents: int
+    split: str
+    personas: str
+    """all, none or names with commas between."""
+    deterministic: bool
+    workers: int
+
+
+def measure(judged: Judged, size: Size, as_json: bool, say: Say, tell: Say) -> None:
+    """Seeded episodes, and what they come to."""
+    env_id, given = judged.place()
+    keywords = keywords_for(env_id, given, ACTING)
+    env = made_env(env_id, keywords)
+    policy = policy_called(judged.policy, env, judged.root)
+    if isinstance(policy, FixedReplies):  # it speaks, whatever it sees
+        keywords = {**keywords, **_READING}
+        env = made_env(env_id, keywords)
+    if env_id not in registration.ENVIRONMENTS:
+        _measure_plainly(policy, env, judged, size, as_json, say)
+        return
+    plan = Plan(
+        env_id=env_id,
+        keywords=keywords,
+        split=size.split,
+        tasks=size.episodes,
+        users=size.users,
+        agents=size.agents,
+        seed=judged.seed,
+        deterministic=size.deterministic,
+    )
+    names = _personas(size.personas) if "persona" not in keywords else ()
+    found = assessment_of(*_played(policy, plan, names, size.workers, tell))
+    say(json.dumps(found.to_dict(), indent=1) if as_json else found.to_markdown())
+
+
+def _played(
+    policy: Policy, plan: Plan, names: tuple[str, ...], workers: int, tell: Say
+) -> tuple[RepeatedEvaluation, dict[str, RepeatedEvaluation]]:
+    tasks = plan.tasks if isinstance(plan.tasks, int) else len(plan.tasks)
+    bar = Bar(tasks * (1 + len(names)), tell)
+    done = {"drawn": 0, **dict.fromkeys(names, 0)}
+
+    def heard(name: str, number: int) -> None:
+        done[name] = number
+        bar.at(sum(done.values()), "tasks")
+
+    played = evaluate_repeatedly(
+        policy, plan, workers=workers, progress=lambda number: heard("drawn", number)
+    )
+    met = play_personas(policy, plan, names, workers=workers, progress=heard)
+    bar.close()
+    return played, met
+
+
+def _measure_plainly(
+    policy: Policy, env: gym.Env[Any, Any], judged: Judged, size: Size, as_json: bool, say: Say
+) -> None:
+    """Of any environment: return, and success where it tells."""
+    if size.episodes < 2:
+        raise InvalidConfiguration(f"episodes={size.episodes}; an interval takes 2 or more")
+    found = score(policy, env, size.episodes, seed=judged.seed, split=size.split)
+    say(json.dumps(found.to_dict(), indent=1) if as_json else str(found))
+
+
+def _personas(text: str) -> tuple[str, ...]:
+    if text == "all":
+        return tuple(BUILT_IN)
+    return () if text == "none" else tuple(filter(None, text.split(",")))

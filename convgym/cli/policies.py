@@ -1,0 +1,158 @@
+"""A policy by what somebody writes behind --policy.
+
+planner                a scripted agent of the environment's domain, or one of its null policies
+runs/cql-0, cql-0      a finished run of `convgym train`
+policy.zip             a file that some learner here wrote
+my_module:MyPolicy     what a callable makes
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+import convgym.envs.registration as registration
+from convgym.cli.learners import learner_called, policy_in
+from convgym.cli.run_folder import RunFolder
+from convgym.data.building import read_recipe
+from convgym.data.recipes import recipe_ids
+from convgym.desk.folder import FolderDesk
+from convgym.errors import ConvGymError, InvalidConfiguration
+from convgym.policies.policy import ActPolicy, Policy, Script
+from convgym.policies.roster import null_policies
+from convgym.simulator import scripted_agents
+
+ACTING = {"observation": "features", "action": "act"}
+SPEAKING = {"observation": "dict", "action": "text"}
+SPOKEN = "ConvGym/Scenarios-v0"
+"""The id without acts and features."""
+
+
+def policy_called(
+    name: str, env: gym.Env[Any, Any], root: Path = Path("runs"), **arguments: Any
+) -> Policy:
+    """The policy; raises InvalidConfiguration where there is none that plays in `env`."""
+    found = _made(name, env, root, arguments)
+    fits(found, env)
+    return found
+
+
+def _made(name: str, env: gym.Env[Any, Any], root: Path, arguments: Mapping[str, Any]) -> Policy:
+    run = run_called(name, root)
+    if run is not None:
+        return _of_run(run)
+    if Path(name).is_file():
+        return policy_in(Path(name))
+    module, colon, maker = name.partition(":")
+    if colon:
+        return _of_module(module, maker, arguments)
+    known = _scripted(env)
+    if name in known:
+        return known[name](**arguments)  # type: ignore[no-any-return]
+    if name.endswith(".zip") or "/" in name:
+        raise InvalidConfiguration(f"there is no policy in {name}; give a run or its policy.zip")
+    raise InvalidConfiguration(
+        f"no policy is called {name!r}; there are {', '.join(known) or 'no scripted ones here'}; or "
+        "give a run, a policy.zip or module:callable"
+    )
+
+
+def run_called(name: str, root: Path) -> RunFolder | None:
+    """The run of this name or path, finished or not; None where there is none."""
+    for place in (Path(name), root / name):
+        if (place / "config.yaml").is_file():
+            return RunFolder(place)
+    return None
+
+
+def environment_of(run: RunFolder) -> tuple[str | None, dict[str, Any]]:
+    """Id and keywords of the environment that a run learnt in, or that its data come from."""
+    config = run.read_config()
+    env, keywords = config.get("env"), dict(config.get("env_keywords") or {})
+    if env is None and config.get("dataset") in recipe_ids():
+        env = read_recipe(config["dataset"]).environment["id"]
+    return env, keywords
+
+
+def _of_run(run: RunFolder) -> Policy:
+    if not run.policy.is_file():
+        raise InvalidConfiguration(
+            f"{run.path} has no policy yet; let it learn on: convgym train --resume --name "
+            f"{run.name}"
+        )
+    algorithm = str(run.read_config().get("algorithm"))
+    return learner_called(algorithm).load(run.policy)
+
+
+def _of_module(module: str, maker: str, arguments: Mapping[str, Any]) -> Policy:
+    try:
+        return getattr(importlib.import_module(module), maker)(**arguments)  # type: ignore[no-any-return]
+    except ConvGymError:
+        raise
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise InvalidConfiguration(
+            f"no policy can be made of {module}:{maker} ({error}); name it as module:callable"
+        ) from None
+
+
+def _scripted(env: gym.Env[Any, Any]) -> dict[str, Any]:
+    """Makers of the domain's scripted agents and null policies."""
+    try:
+        known: dict[str, Any] = dict(scripted_agents(env))
+    except InvalidConfiguration:
+        return {}
+    domain: Any = env.unwrapped.domain  # type: ignore[attr-defined]
+    own = isinstance(domain, FolderDesk)
+    return known | null_policies(str(domain.made_from[0]) if own else domain.domain)
+
+
+def fits(policy: Policy, env: gym.Env[Any, Any]) -> None:
+    """Raises InvalidConfiguration where a policy would misread what `env` shows."""
+    acting = isinstance(env.action_space, gym.spaces.Discrete)
+    if not hasattr(policy, "predict"):
+        raise InvalidConfiguration(f"a {type(policy).__name__} is no policy: it has no predict")
+    if not isinstance(policy, ActPolicy):
+        return
+    space = env.observation_space
+    parts = space.spaces if isinstance(space, gym.spaces.Dict) else {"features": space}
+    cells = parts.get("features")
+    if not isinstance(cells, gym.spaces.Box):
+        raise InvalidConfiguration(
+            f"{policy.name!r} chooses act numbers by features; this environment needs "
+            'observation="features" or "dict"'
+        )
+    if isinstance(policy, Script) and acting and cells.shape != (len(policy.layout),):
+        raise InvalidConfiguration(
+            f"{policy.name!r} belongs to another domain: it reads {len(policy.layout)} cells, and "
+            f"here are {cells.shape[0]}; take one of the environment's own, by name"
+        )
+
+
+def keywords_for(
+    env_id: str, given: Mapping[str, Any], manner: Mapping[str, str]
+) -> dict[str, Any]:
+    """`given`, and where it says nothing of observation and action, `manner`."""
+    keywords = dict(given)
+    ours = env_id in registration.ENVIRONMENTS
+    if ours and env_id != SPOKEN and not manner.keys() & keywords.keys():
+        return {**manner, **keywords}
+    return keywords
+
+
+def made_env(env_id: str, keywords: Mapping[str, Any]) -> gym.Env[Any, Any]:
+    """The environment; raises InvalidConfiguration where Gymnasium cannot make it."""
+    registration.register_envs()
+    try:
+        return gym.make(env_id, disable_env_checker=True, **keywords)
+    except ConvGymError:
+        raise
+    except (gym.error.Error, ImportError, TypeError) as error:
+        what = str(error).partition(" was raised from")[0].rstrip(".")
+        raise InvalidConfiguration(
+            f"{env_id!r} cannot be made with {dict(keywords)} ({what}); ConvGym has "
+            f"{', '.join(registration.ENVIRONMENTS)}"
+        ) from None

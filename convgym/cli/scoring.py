@@ -1,0 +1,73 @@
+"""What a policy scores in any environment, with intervals; ConvGym's tasks come in their order.
+
+Episode i is a keyed draw from (seed, i), so that two policies meet the same episodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import gymnasium as gym
+
+from convgym.engine.keys import child
+from convgym.evaluation.evaluate import plans
+from convgym.evaluation.intervals import mean_interval, wilson
+from convgym.evaluation.rollout import Rollout, play
+from convgym.policies.policy import Policy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """Means over episodes, with 95 % intervals."""
+
+    policy: str
+    episodes: int
+    return_: float
+    return_interval: tuple[float, float]
+    """Normal."""
+    turns: float
+    success: float | None
+    """Share; None where the environment does not tell."""
+    success_interval: tuple[float, float] | None
+    """Wilson."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        low, high = self.return_interval
+        shown = f"{self.policy:<16} return {self.return_:.3f} [{low:.3f}, {high:.3f}]"
+        if self.success is not None and self.success_interval is not None:
+            low, high = self.success_interval
+            shown += f"  success {self.success:.3f} [{low:.3f}, {high:.3f}]"
+        return f"{shown}  turns {self.turns:.1f}  n={self.episodes}"
+
+
+def score(
+    policy: Policy, env: gym.Env[Any, Any], episodes: int, *, seed: int = 0, split: str = "test"
+) -> Score:
+    """Let `policy` play; raises InvalidConfiguration for more episodes than the split has."""
+    if hasattr(env.unwrapped, "draws_tasks"):
+        planned = plans(episodes, seed, split, None, env.unwrapped.draws_tasks)
+    else:
+        planned = [(child(seed, index), {}) for index in range(episodes)]
+    played = [play(env, policy, seed=key, options=how or None, keep=False) for key, how in planned]
+    return summary(policy.name, played)
+
+
+def summary(name: str, played: list[Rollout]) -> Score:
+    """What two episodes or more come to."""
+    returns, n = [rollout.return_ for rollout in played], len(played)
+    told = "success" in played[0].final_info
+    successes = sum(bool(rollout.final_info["success"]) for rollout in played) if told else 0
+    return Score(
+        policy=name,
+        episodes=n,
+        return_=sum(returns) / n,
+        return_interval=mean_interval(returns),
+        turns=sum(rollout.length for rollout in played) / n,
+        success=successes / n if told else None,
+        success_interval=wilson(successes, n) if told else None,
+    )

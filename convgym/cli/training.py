@@ -1,0 +1,217 @@
+"""`convgym train`: a configuration becomes a run in a folder of its own.
+
+    given ─► resolved ─► runs/<name> ─► learner.train ─► policy.zip ─► scores ─► report.json
+                            │                │ rows
+                            └─ --resume      └─► metrics.jsonl, progress
+
+Knows no learner: each is found by its name (`convgym.cli.learners`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from convgym.cli.learners import Job, Learner, Row, Trained, learner_called
+from convgym.cli.progress import Bar
+from convgym.cli.run_config import RunConfig, merged, resolved
+from convgym.cli.run_folder import MetricsLog, RunFolder, begin, begun, check_new, free_name
+from convgym.cli.scoring import score
+from convgym.cli.yaml_text import to_yaml
+from convgym.errors import InvalidConfiguration
+from convgym.policies.policy import Policy, RandomPolicy
+
+Say = Callable[[str], None]
+_LATER = ("steps", "device", "evaluation", "name")
+"""What may be said otherwise when a run goes on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What `convgym train` was asked for."""
+
+    given: Mapping[str, Any]
+    """As in a configuration, file, options and --set together."""
+    root: Path
+    resume: bool = False
+    dry_run: bool = False
+
+
+def train(asked: Asked, say: Say, tell: Say) -> None:
+    """Learn and score; `tell` hears of progress. Raises what the learner does."""
+    if asked.resume:
+        folder, config = _taken_up(asked)
+    else:
+        config = resolved(asked.given)
+        check_new(asked.root, config.name)
+        folder = RunFolder(asked.root / (config.name or free_name(asked.root, config)))
+    learner = learner_called(config.algorithm)
+    job = _job(config, folder)
+    if asked.dry_run:
+        _rehearse(learner, job, config, folder, asked.resume, say)
+        return
+    learner.check(job)  # what cannot be learnt leaves no folder behind
+    if not asked.resume:
+        folder = begin(asked.root, config)
+    with folder.held():
+        _learn(learner, config, folder, say, tell)
+
+
+def _taken_up(asked: Asked) -> tuple[RunFolder, RunConfig]:
+    """The run to go on with, and its configuration with what was changed."""
+    folder = begun(asked.root, asked.given.get("name"))
+    stored = folder.read_config()
+    before = resolved(stored)
+    config = resolved(merged(stored, asked.given))
+    was, now = before.to_dict(), config.to_dict()
+    other = [name for name in now if was[name] != now[name] and name not in _LATER]
+    if other:
+        raise InvalidConfiguration(
+            f"{folder.path} was begun with {other[0]}={was[other[0]]!r}, and now it is "
+            f"{now[other[0]]!r}; go on with the same, or begin a run of another --name"
+        )
+    if folder.finished and config.steps <= before.steps:
+        raise InvalidConfiguration(
+            f"{folder.path} is finished after {before.steps:,} steps; give more with --steps"
+        )
+    return folder, config
+
+
+def _job(config: RunConfig, folder: RunFolder, **more: Any) -> Job:
+    return Job(
+        options=config.options(),
+        env=config.env,
+        env_keywords=config.env_keywords,
+        dataset=config.dataset,
+        best=config.best,
+        steps=config.steps,
+        device=config.device,
+        checkpoint=folder.checkpoint,
+        checkpoint_every=config.checkpoint_every,
+        **more,
+    )
+
+
+def _rehearse(
+    learner: Learner, job: Job, config: RunConfig, folder: RunFolder, resume: bool, say: Say
+) -> None:
+    """The configuration, and what would be done with it."""
+    done = learner.check(job)
+    say(to_yaml(config.to_dict()))
+    for sentence in done:
+        say(f"# {sentence}")
+    begins = f"go on in {folder.path}" if resume else f"begin in {folder.path}"
+    say(f"# would {begins}: {config.steps:,} {learner.unit} by {learner.name}")
+    if config.evaluation.episodes:
+        say(
+            f"# would score it in {config.evaluation.episodes:,} conversations of the split "
+            f"{config.evaluation.split}"
+        )
+    say("# nothing was learnt or written")
+
+
+def _learn(learner: Learner, config: RunConfig, folder: RunFolder, say: Say, tell: Say) -> None:
+    """Learn, save, score, report."""
+    folder.write_config(config)
+    say(f"{learner.name} learns {config.steps:,} {learner.unit} in {folder.path}")
+    progress = Progress(config.steps, tell)
+    evaluation = config.evaluation
+    judge = Judge(learner, _job(config, folder), config)
+    more: dict[str, Any] = {"callbacks": (MetricsLog(folder.metrics), progress)}
+    if evaluation.every and evaluation.episodes:
+        more |= {
+            "evaluate_every": evaluation.every,
+            "evaluators": {"validation": judge.on_validation},
+        }
+    try:
+        policy: Trained = learner.train(_job(config, folder, **more))
+    except KeyboardInterrupt:
+        progress.close()
+        kept = "the newest checkpoint" if folder.checkpoint.exists() else "the beginning"
+        tell(f"go on from {kept} with: convgym train --resume --name {folder.name}")
+        raise
+    progress.close()
+    policy.save(folder.policy)
+    report: dict[str, Any] = {
+        "run": folder.name, "algorithm": config.algorithm, "steps": config.steps,
+    }  # fmt: skip
+    for name, rise in progress.risen().items():
+        say(f"{name} while learning: {rise[0]:.3f} at first, {rise[1]:.3f} in the end")
+    report |= judge.report(policy, say)
+    folder.write_report(report)
+    say(f"the policy is in {folder.policy}; talk with it: convgym evaluate --policy {folder.path}")
+
+
+class Judge:
+    """Scores policies where the run says; makes the environment when it is first needed."""
+
+    def __init__(self, learner: Learner, job: Job, config: RunConfig) -> None:
+        self._learner, self._job, self._config = learner, job, config
+        self._made: list[gym.Env[Any, Any] | None] = []
+
+    def _env(self) -> gym.Env[Any, Any] | None:
+        if not self._made:
+            self._made.append(self._learner.environment(self._job))
+        return self._made[0]
+
+    def on_validation(self, policy: Policy) -> float:
+        """Success on validation tasks, or the mean return where there is no success."""
+        env, config = self._env(), self._config
+        if env is None:
+            return float("nan")
+        episodes = config.evaluation.episodes
+        found = score(policy, env, episodes, seed=config.seed, split="validation")
+        return found.return_ if found.success is None else found.success
+
+    def report(self, policy: Policy, say: Say) -> dict[str, Any]:
+        """The policy's score, and beside it that of random legal acts."""
+        evaluation, config = self._config.evaluation, self._config
+        env = self._env() if evaluation.episodes else None
+        if env is None:
+            if evaluation.episodes:
+                say(
+                    "the data have no environment: see off-policy evaluation for what it would earn"
+                )
+            return {}
+        found: dict[str, Any] = {"split": evaluation.split}
+        # A seed that no score while learning had.
+        keywords: dict[str, Any] = {"seed": config.seed + 1_000_000, "split": evaluation.split}
+        _, info = env.reset(seed=0)
+        if info.get("action_mask") is not None:
+            chance = score(RandomPolicy(), env, evaluation.episodes, **keywords)
+            say(str(chance))
+            found["random"] = chance.to_dict()
+        earned = score(policy, env, evaluation.episodes, **keywords)
+        say(str(earned))
+        return {**found, "score": earned.to_dict()}
+
+
+class Progress:
+    """Rows as they come: shown, and kept to say what has risen."""
+
+    def __init__(self, total: int, tell: Say) -> None:
+        self._bar = Bar(total, tell)
+        self._rows: list[Row] = []
+
+    def __call__(self, row: Row) -> None:
+        """Say how far it is."""
+        self._rows.append(row)
+        shown = (f"{name} {value:.3g}" for name, value in row.items() if name != "step")
+        self._bar.at(row["step"], "  ".join(shown))
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        self._bar.close()
+
+    def risen(self) -> dict[str, tuple[float, float]]:
+        """First and last value of what was earned while learning."""
+        found = {}
+        for name in ("return", "success"):
+            values = [row[name] for row in self._rows if name in row]
+            if len(values) > 1:
+                found[name] = (values[0], values[-1])
+        return found
