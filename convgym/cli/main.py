@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 import convgym.envs.registration as registration
+from convgym.cli.serve import serve
 from convgym.errors import ConvGymError, InvalidConfiguration
 
 app = typer.Typer(
@@ -106,6 +107,9 @@ def play(
             playing.as_agent(config, playing.Screen())
         else:
             playing.as_user(config, playing.Screen(), agent or "oracle")
+
+
+app.command()(serve)
 
 
 class FitBy(StrEnum):
