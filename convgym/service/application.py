@@ -66,8 +66,8 @@ def create_app(
     app.include_router(data_routes(state))
 
     @app.get("/healthz")
-    async def healthz() -> dict[str, str]:
-        return {"status": "ok"}
+    async def healthz() -> dict[str, Any]:
+        return {"status": "ok", "key_needed": len(keys) > 0}
 
     @app.get("/metrics")
     async def metrics() -> Response:

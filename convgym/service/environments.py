@@ -18,6 +18,7 @@ from convgym.errors import ConvGymError, InvalidConfiguration
 from convgym.language.models import ChatModel
 from convgym.service.problems import Problem
 from convgym.service.settings import ServiceSettings
+from convgym.spaces import UtteranceSpace
 
 CLIENT_KEYWORDS = (
     "observation", "action", "split", "task_id", "topic", "difficulty", "persona", "style",
@@ -40,7 +41,15 @@ class Environments:
                 raise InvalidConfiguration(
                     f"no environment is called {env_id!r}; there are {known}"
                 )
-            self._make(env_id, {}).close()
+            self._try(env_id)
+
+    def _try(self, env_id: str) -> None:
+        """One step, so that what is made at its first use is made before anybody waits for it."""
+        env = self._make(env_id, {})
+        env.reset(seed=0)
+        if isinstance(env.action_space, UtteranceSpace):
+            env.step("Hello.")
+        env.close()
 
     def make(
         self, env_id: str | None = None, keywords: Mapping[str, Any] | None = None

@@ -28,10 +28,9 @@ class JsonLog:
         """One line."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = json.dumps({"time": now, "event": event, **fields}, default=str)
-        with self._lock:
-            # A full disk or a closed pipe ends no conversation.
-            with contextlib.suppress(OSError, ValueError):
-                print(line, file=self._stream or sys.stderr, flush=True)
+        # A full disk or a closed pipe ends no conversation.
+        with self._lock, contextlib.suppress(OSError, ValueError):
+            print(line, file=self._stream or sys.stderr, flush=True)
 
 
 def where_raised(error: BaseException) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from convgym.service.environments import Environments
 from convgym.service.json_log import JsonLog
 from convgym.service.keys import KeyRing
 from convgym.service.policies import check_speaks, maker_of, speaking
-from convgym.service.responders import ModelResponder, PolicyResponder, Responder
+from convgym.service.responders import ModelResponder, PolicyResponder, Responder, Said
 from convgym.service.settings import ServiceSettings
 
 
@@ -23,6 +23,9 @@ def start(settings: ServiceSettings, keys: KeyRing, policy: str | None, log: Jso
     from convgym.service.server import serve
 
     responder = None if policy is None else responder_of(policy, settings)
+    if isinstance(responder, PolicyResponder):
+        # What reads a person's words is made at its first use, which takes seconds.
+        responder.reply([Said("user", "Hello.")], None, {})
     serve(create_app(settings, keys, responder, log), settings, log)
 
 
