@@ -31,8 +31,9 @@ class AgentPlay:
 
     side = "agent"
 
-    def __init__(self, env: gym.Env[Any, Any], env_id: str) -> None:
-        self.env, self.env_id = env, env_id
+    def __init__(self, env: gym.Env[Any, Any], env_id: str, keep: bool = False) -> None:
+        """`keep`: what is said is kept, for `conversation`."""
+        self.env, self.env_id, self._keep = env, env_id, keep
         self._lines: list[Message] = []
         self._return, self._turn, self._over = 0.0, 0, True
         self._seed, self._info, self._seen = 0, dict[str, Any](), 0
@@ -43,7 +44,7 @@ class AgentPlay:
         self._lines, self._return, self._turn, self._over = [], 0.0, 0, False
         self._seed, self._seen = seed, 0
         prompt = str(getattr(self.env.unwrapped, "system_prompt", ""))
-        if prompt:
+        if prompt and self._keep:
             self._lines.append(Message("system", prompt))
         return {
             "env_id": self.env_id,
@@ -64,8 +65,8 @@ class AgentPlay:
         return self._record(observation, float(reward), terminated, truncated, info, taken)
 
     def conversation(self) -> Conversation | None:
-        """What has been said, for the log; None where nothing has."""
-        if self._turn == 0:
+        """What has been said, for the log; None where nothing has, or nothing was kept."""
+        if self._turn == 0 or not self._keep:
             return None
         about = {
             "source": "environment session", "env_id": self.env_id, "seed": self._seed,
@@ -90,7 +91,7 @@ class AgentPlay:
     ) -> dict[str, Any]:
         self._info, self._over = dict(info), terminated or truncated
         new = self._new_lines()
-        for who, text in new:
+        for who, text in new if self._keep else ():
             role = _ROLES.get(who, "user")
             self._lines.append(Message(role, text, reward if role == "assistant" else None))
         record = {

@@ -106,7 +106,7 @@ def _as_agent(state: State, asked: ResetRequest) -> Callable[[], tuple[Any, dict
     def make() -> tuple[Any, dict[str, Any]]:
         env_id = state.environments.checked(asked.env_id)
         env = state.environments.make(env_id, asked.keywords)
-        play = AgentPlay(env, env_id)
+        play = AgentPlay(env, env_id, state.conversations.on)
         try:
             seed = state.drawn_seed() if asked.seed is None else asked.seed
             return play, play.reset(seed, asked.options)
