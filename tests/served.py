@@ -34,7 +34,8 @@ class Served:
     def post(self, path, body=None, as_="mine", **given):
         if body is not None:
             given["json"] = body
-        return self.client.post(path, headers=self.headers(as_), **given)
+        headers = {**self.headers(as_), **given.pop("headers", {})}
+        return self.client.post(path, headers=headers, **given)
 
     def get(self, path, as_="mine", **given):
         return self.client.get(path, headers=self.headers(as_), **given)

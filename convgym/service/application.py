@@ -94,8 +94,8 @@ def create_app(
         code = {404: "no_route", 405: "no_method"}.get(error.status_code, "bad_request")
         return _told(Problem(error.status_code, code, clean(str(error.detail))))
 
-    # Registered for each kind, and not for Exception, so that the guard hears of all others.
-    for kind in state.known_errors:
+    # Of kinds that are not known the guard hears as well: Starlette raises them again.
+    for kind in (*state.known_errors, Exception):
         app.add_exception_handler(kind, _answered)
     return Guard(app, settings, keys, state.metrics, log)
 
