@@ -9,6 +9,7 @@ A second signal ends it at once.
 from __future__ import annotations
 
 import logging
+import signal
 import socket
 from typing import Any
 
@@ -16,6 +17,7 @@ from convgym.errors import InvalidConfiguration, MissingExtra
 from convgym.service.json_log import JsonLog, ServerLog
 from convgym.service.settings import ServiceSettings
 
+_BACKLOG = 512
 _GRACE_S = 20
 _KEEP_ALIVE_S = 30
 
@@ -43,12 +45,15 @@ def serve(app: Any, settings: ServiceSettings, log: JsonLog) -> None:
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=_GRACE_S,
         limit_concurrency=settings.max_connections,
-        backlog=512,
+        backlog=_BACKLOG,
     )
     for name in ("uvicorn", "uvicorn.error", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [ServerLog(log)], False
         logger.setLevel(logging.WARNING)
+    # uvicorn raises the signal again once it has stopped, which then is no failure.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
     with listening:
         address, port = listening.getsockname()[:2]
         log("listening", host=address, port=port)
@@ -56,7 +61,7 @@ def serve(app: Any, settings: ServiceSettings, log: JsonLog) -> None:
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket at this address; raises InvalidConfiguration where there can be none."""
+    """A socket that listens at this address; raises InvalidConfiguration where there can be none."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -67,6 +72,7 @@ def bound(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
+        listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()
         raise InvalidConfiguration(
