@@ -116,10 +116,12 @@ class Page:
         return told["result"].get("value")
 
     def until(self, script, seconds=20.0):
-        """Wait until an expression is true."""
+        """Wait until an expression is true; while it raises, it is not."""
         until = time.monotonic() + seconds
-        while not self.value(f"Boolean({script})"):
-            assert time.monotonic() < until, f"never: {script}\n{self.value('document.body.innerText')}"
+        tried = f"(() => {{ try {{ return Boolean({script}) }} catch {{ return false }} }})()"
+        while not self.value(tried):
+            shown = self.value("document.body.innerText") if time.monotonic() > until else None
+            assert shown is None, f"never: {script}\n{shown}"
             time.sleep(0.03)
 
     def press(self, key, shift=False):

@@ -1,4 +1,4 @@
-"""A service in a process of its own, as `convgym serve` starts it, for tests that need real sockets."""
+"""A service in a process of its own, as `convgym serve` starts it, for tests on real sockets."""
 
 import http.client
 import json

@@ -13,7 +13,7 @@ pytest.importorskip("uvicorn", reason="the service needs the extra serve")
 from browser import CHROMIUM, Browser
 from service_process import KEY, ServiceProcess
 
-from convgym.data.packaged import PACKAGED_ROOT
+from convgym.data.recipes import recipes_folder
 
 PAGE = Path(__file__).parents[1] / "convgym/service/page"
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on the PATH")
@@ -79,7 +79,7 @@ def served(tmp_path_factory):
         "<!doctype html><title>Gap</title><style>h1{color:#123456}</style><h1>The gap</h1>"
         "<script>parent.document.title = 'taken'</script>", encoding="utf-8",
     )  # fmt: skip
-    os.environ["MINARI_DATASETS_PATH"] = str(PACKAGED_ROOT)
+    os.environ["MINARI_DATASETS_PATH"] = str(recipes_folder() / "packaged")
     try:
         with ServiceProcess(folder, "oracle", keyed=False, privileged=True,
                             reports=folder / "reports") as process:  # fmt: skip

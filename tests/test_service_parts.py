@@ -332,7 +332,9 @@ def said(*contents):
 
 
 def test_a_history_in_exchanges():
-    assert exchanges(said("s:be kind", "a:Welcome", "u:Hi", "a:Yes?", "t:{}", "u:one", "u:two")) == [
+    assert exchanges(
+        said("s:be kind", "a:Welcome", "u:Hi", "a:Yes?", "t:{}", "u:one", "u:two")
+    ) == [
         ("Hi", "Yes?"),
         ("one\ntwo", None),
     ]

@@ -135,7 +135,8 @@ def test_reset_options_choose_the_world():
     "body",
     [{}, {"history": []}, {"history": [assistant("Hi")]}, {"history": "x"}, {"history": [user("")]},
      {"history": [user(" \n ")]}, {"history": [user("<think>x</think>")]},
-     {"history": [user("x" * 20_000)]}, {"history": [user("x")] * 201}, {"history": [user("x")], "a": 1}],
+     {"history": [user("x" * 20_000)]}, {"history": [user("x")] * 201},
+     {"history": [user("x")], "a": 1}],
     ids=lambda body: str(body)[:40],
 )  # fmt: skip
 def test_a_history_that_is_not_allowed(body):

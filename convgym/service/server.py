@@ -61,7 +61,7 @@ def serve(app: Any, settings: ServiceSettings, log: JsonLog) -> None:
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket that listens at this address; raises InvalidConfiguration where there can be none."""
+    """A socket that listens here; raises InvalidConfiguration where there can be none."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -4,16 +4,18 @@ import { $, ask, make } from "/page/page.js";
 const NAMES = { customer: "Customer", user: "User", tool: "Tool", agent: "Agent", act: "Agent" };
 let session = null; // { id, side, turn, tools }
 let total = 0;
+let service = {};
 
-export function setUpPlay(service) {
+export function setUpPlay(told) {
+  service = told;
   $("env").replaceChildren(...service.environments.map((id) => make("option", { value: id }, id)));
   $("policy").textContent = service.policy || "";
   $("side-user").hidden = !service.as_user;
   $("hidden-choice").hidden = !service.hidden_state;
   for (const radio of document.querySelectorAll("[name=side]")) {
-    radio.addEventListener("change", () => sides(chosenSide(), service));
+    radio.addEventListener("change", () => sides(chosenSide()));
   }
-  sides("agent", service);
+  sides("agent");
   $("start").addEventListener("submit", (event) => {
     event.preventDefault();
     begin();
@@ -38,15 +40,13 @@ export function setUpPlay(service) {
 
 const chosenSide = () => document.querySelector("[name=side]:checked").value;
 
-function sides(side, service) {
+function sides(side) {
   const shown = session ? session.side : side;
   for (const one of document.querySelectorAll(".agent-only")) one.hidden = shown !== "agent";
   for (const one of document.querySelectorAll(".user-only")) one.hidden = shown !== "user";
-  if (service) {
-    $("env").disabled = side === "user";
-    if (side === "user") $("env").selectedIndex = 0;
-    $("hidden-choice").hidden = !service.hidden_state || side === "user";
-  }
+  $("env").disabled = side === "user";
+  if (side === "user") $("env").selectedIndex = 0;
+  $("hidden-choice").hidden = !service.hidden_state || side === "user";
 }
 
 async function begin() {
