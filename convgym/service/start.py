@@ -16,6 +16,9 @@ from convgym.service.policies import check_speaks, maker_of, speaking
 from convgym.service.responders import ModelResponder, PolicyResponder, Responder, Said
 from convgym.service.settings import ServiceSettings
 
+_FIRST_WORDS = ("Hello.", "Nothing of that sort happened, sorry.")
+"""Of the second no phrase is known, so that a model has to read it."""
+
 
 def start(settings: ServiceSettings, keys: KeyRing, policy: str | None, log: JsonLog) -> None:
     """Serve until a signal comes; raises what `create_app`, `serve` and `responder_of` raise."""
@@ -24,8 +27,10 @@ def start(settings: ServiceSettings, keys: KeyRing, policy: str | None, log: Jso
 
     responder = None if policy is None else responder_of(policy, settings)
     if isinstance(responder, PolicyResponder):
-        # What reads a person's words is made at its first use, which takes seconds.
-        responder.reply([Said("user", "Hello.")], None, {})
+        # What reads a person's words is made at its first use, which takes seconds, and in each
+        # of the threads that come to it at once.
+        for words in _FIRST_WORDS:
+            responder.reply([Said("user", words)], None, {})
     serve(create_app(settings, keys, responder, log), settings, log)
 
 

@@ -76,10 +76,8 @@ async function begin() {
   sides(side);
   $("talk-title").textContent = side === "agent" ? "You are the agent" : "You are the customer";
   if (side === "agent") beginAsAgent(found);
-  else {
-    $("role").textContent = found.role;
-    $("outcome").textContent = "Say what you want, in your own words.";
-  }
+  else $("role").textContent = found.role;
+  $("words").placeholder = side === "agent" ? "Answer the customer" : "Say what you want, in your own words";
   $("words").focus();
 }
 
