@@ -19,6 +19,7 @@ from convgym.service.settings import ServiceSettings
 
 _BACKLOG = 512
 _GRACE_S = 20
+_OTHER_FILES = 256
 _KEEP_ALIVE_S = 30
 
 
@@ -51,6 +52,7 @@ def serve(app: Any, settings: ServiceSettings, log: JsonLog) -> None:
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [ServerLog(log)], False
         logger.setLevel(logging.WARNING)
+    _allow_files(settings.max_connections + _OTHER_FILES)
     # uvicorn raises the signal again once it has stopped, which then is no failure.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
@@ -58,6 +60,18 @@ def serve(app: Any, settings: ServiceSettings, log: JsonLog) -> None:
         address, port = listening.getsockname()[:2]
         log("listening", host=address, port=port)
         uvicorn.Server(config).run(sockets=[listening])
+
+
+def _allow_files(wanted: int) -> None:
+    """As many open files as connections need, where the system lets us."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def bound(host: str, port: int) -> socket.socket:
