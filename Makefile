@@ -18,7 +18,7 @@ WORKERS ?= auto
 
 VENV := .venv
 VENV_GYM10 := .venv-gym10
-EXTRAS := sb3,llm,calibration,report,test,lint
+EXTRAS := sb3,llm,calibration,report,serve,test,lint
 EXTRAS_GYM10 := sb3,offline,calibration,report,test
 
 # What `import d3rlpy` needs beside torch, numpy and a gymnasium. d3rlpy itself is installed

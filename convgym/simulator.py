@@ -291,10 +291,10 @@ def scripted_agents(env: gym.Env[Any, Any]) -> dict[str, Callable[[], ActPolicy]
 
     Raises InvalidConfiguration for an environment without any: they belong to a service desk.
     """
-    return ladder(_domain_of(env))
+    return ladder(domain_name(env))
 
 
-def _domain_of(env: gym.Env[Any, Any]) -> str:
+def domain_name(env: gym.Env[Any, Any]) -> str:
     """The name, or the folder, under which an environment's domain is found."""
     base: Any = env.unwrapped
     domain = getattr(base, "domain", None)
@@ -312,7 +312,7 @@ def policy_of(agent: Agent | None, env: gym.Env[Any, Any]) -> Policy:
     if agent is None:
         agent = scripted_agents(env)["oracle"]()
     if isinstance(agent, ActPolicy):
-        return RenderedPolicy(agent, domain=_domain_of(env))
+        return RenderedPolicy(agent, domain=domain_name(env))
     if hasattr(agent, "predict"):
         return cast(Policy, agent)
     if callable(agent):

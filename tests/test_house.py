@@ -30,6 +30,7 @@ LAYERS = (
     {"policies"},
     {"data", "evaluation", "calibration"},
     {"simulator"},
+    {"service"},
     {"cli", "__main__"},
     # The faces: they hand names to the outside, nobody inside imports them.
     {"", "minari_remotes", "multi_agent"},

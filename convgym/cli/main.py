@@ -18,6 +18,7 @@ from convgym.cli import (
     domain_options,
     evaluate_options,
     play_options,
+    serve_options,
     train_options,
 )
 from convgym.cli.mistakes import ends_cleanly, show_tracebacks
@@ -51,6 +52,7 @@ for command in (
     train_options.train,
     evaluate_options.evaluate,
     calibrate_options.calibrate,
+    serve_options.serve,
 ):
     app.command(command.__name__.rstrip("_"))(ends_cleanly(command))
 app.add_typer(data_options.data, name="data")

@@ -62,7 +62,7 @@ def play(
         "difficulty": difficulty,
         "seed": seed,
         "reward": "graded",
-        "keywords": dict(_keyword(one) for one in more or ()),
+        "keywords": dict(keyword(one) for one in more or ()),
     }
     config = SimulatorConfig(**given)
     if side is Side.agent:
@@ -73,7 +73,7 @@ def play(
         playing.as_user(config, playing.Screen(), agent or "oracle")
 
 
-def _keyword(given: str) -> tuple[str, Any]:
+def keyword(given: str) -> tuple[str, Any]:
     """`name=value` as a keyword; the value may be JSON."""
     name, equals, value = given.partition("=")
     if not (equals and name.isidentifier()):

@@ -1,0 +1,75 @@
+"""The options of `convgym serve`: a policy and environments behind HTTP, and a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from convgym.cli.play_options import keyword
+
+
+def serve(
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help="What replies: a scripted agent or a null policy by name, a saved policy's path, "
+            "or module:callable; none: only environments."
+        ),
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", help="What can be played; the first is the policy's."),
+    ] = None,
+    more: Annotated[
+        list[str] | None,
+        typer.Option("--with", help="What each environment is made with, as folder=my_domain."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to bind.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes a free one.")] = 8000,
+    api_key_file: Annotated[
+        Path | None, typer.Option(help="One key a line; needed beyond this machine.")
+    ] = None,
+    hidden: Annotated[
+        bool, typer.Option("--privileged", help="Show sessions their own hidden state.")
+    ] = False,
+    browse: Annotated[
+        bool | None,
+        typer.Option("--datasets/--no-datasets", help="Show local datasets; else on loopback."),
+    ] = None,
+    reports: Annotated[Path | None, typer.Option(help="Folder of HTML reports to show.")] = None,
+    log: Annotated[
+        Path | None, typer.Option("--log-conversations", help="Append them to this JSONL file.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the policy's world.")] = 0,
+    rate: Annotated[float, typer.Option(help="Requests a second, of one key.")] = 50.0,
+    max_sessions: Annotated[int, typer.Option(help="Open at once, of all keys.")] = 1000,
+    session_idle: Annotated[float, typer.Option(help="Seconds until one is closed.")] = 900.0,
+    threads: Annotated[int, typer.Option(help="Steps and replies at once.")] = 8,
+) -> None:
+    """Serve replies, environment sessions and a page over HTTP, until it is stopped."""
+    from convgym.service.json_log import JsonLog
+    from convgym.service.keys import KeyRing
+    from convgym.service.settings import DEFAULT_ENVIRONMENT, ServiceSettings
+    from convgym.service.start import start
+
+    settings = ServiceSettings(
+        environments=tuple(env or [DEFAULT_ENVIRONMENT]),
+        keywords=dict(keyword(one) for one in more or ()),
+        host=host,
+        port=port,
+        privileged=hidden,
+        browse=browse,
+        reports=reports,
+        conversation_log=log,
+        seed=seed,
+        requests_per_s=rate,
+        burst=max(20, round(2 * rate)),
+        max_sessions=max_sessions,
+        max_sessions_per_key=max_sessions,
+        session_idle_s=session_idle,
+        threads=threads,
+    )
+    keys = KeyRing() if api_key_file is None else KeyRing.read(api_key_file)
+    start(settings, keys, policy, JsonLog())

@@ -1,0 +1,120 @@
+"""Which policy a service speaks with, by a name that a person types.
+
+    oracle, planner, keyword, …       the environment's own scripted agents
+    greet-only, silence, done, …      its null policies
+    runs/policy.zip                   saved: read by whoever is installed for it, see below
+    my_module:make                    what the callable makes: a policy, a function from messages
+                                      to a reply, or a ChatModel; made anew for each conversation
+
+Saved policies are read by the entry points of the group `convgym.policies`: each takes a path and
+returns a policy, or raises InvalidConfiguration for a file that is none of its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from convgym.errors import ConvGymError, InvalidConfiguration, MissingExtra
+from convgym.policies.policy import ActPolicy, Policy
+from convgym.policies.roster import null_policies
+from convgym.simulator import domain_name, policy_of, scripted_agents
+
+GROUP = "convgym.policies"
+Maker = Callable[[], Any]
+
+
+def maker_of(named: str, env: gym.Env[Any, Any]) -> Maker:
+    """What makes the policy, function or model that is `named`.
+
+    Raises InvalidConfiguration where nothing is.
+    """
+    if getattr(env.unwrapped, "domain", None) is not None:
+        known = {**null_policies(domain_name(env)), **scripted_agents(env)}
+        if named in known:
+            return known[named]
+    else:
+        known = {}
+    module, colon, maker = named.partition(":")
+    if Path(named).exists():
+        policy = saved(named)
+        return lambda: copy.copy(policy)  # its weights are shared, its episode is not
+    if colon:
+        try:
+            made: Maker = getattr(importlib.import_module(module), maker)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise InvalidConfiguration(f"nothing can be loaded from {named!r} ({error})") from None
+        return made
+    raise InvalidConfiguration(
+        f"no policy is called {named!r}; there are {', '.join(known) or 'none here'}; or give the "
+        "path of a saved one, or module:callable"
+    )
+
+
+def saved(path: str | Path) -> Policy:
+    """A policy from a file; raises InvalidConfiguration with what each reader says of it."""
+    told = []
+    for reader in sorted(entry_points(group=GROUP), key=lambda one: one.name):
+        try:
+            found: Policy = reader.load()(path)
+            return found
+        except MissingExtra as error:
+            told.append(f"{reader.name}: {error}")
+        except InvalidConfiguration as error:
+            told.append(f"{reader.name}: {error}")
+    raise InvalidConfiguration(
+        f"{path} is no policy that can be read here ({'; '.join(told) or 'no reader is installed'})"
+    )
+
+
+class _Shown(ActPolicy):
+    """A policy over features that cannot read them out of a dict itself."""
+
+    def __init__(self, policy: Any) -> None:
+        super().__init__()
+        self._policy, self.name = policy, policy.name
+
+    def reset(self, seed: int) -> None:
+        """Begin an episode."""
+        self._policy.reset(seed)
+
+    def predict(self, observation: Any, *given: Any, **named: Any) -> tuple[Any, Any]:
+        """As the policy does."""
+        return self._policy.predict(observation["features"], *given, **named)  # type: ignore[no-any-return]
+
+
+def speaking(policy: Any, env: gym.Env[Any, Any]) -> Policy:
+    """A policy, or function, as one that answers `dict` observations of `env` in text."""
+    if isinstance(policy, ActPolicy) and isinstance(
+        getattr(getattr(policy, "model", None), "observation_space", None), gym.spaces.Box
+    ):
+        policy = _Shown(policy)
+    return policy_of(policy, env)
+
+
+def check_speaks(make: Maker, env: gym.Env[Any, Any]) -> None:
+    """Raises InvalidConfiguration where the policy cannot answer a first message in `env`."""
+    try:
+        policy = speaking(make(), env)
+        observation, info = env.reset(seed=0)
+        policy.reset(0)
+        action, _ = policy.predict(observation, action_masks=info["action_mask"])
+    except ConvGymError:
+        raise
+    except Exception as error:  # whatever shapes do not fit
+        raise InvalidConfiguration(
+            f"the policy cannot answer in this environment: {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(action, str):
+        kind = "a vector" if np.ndim(action) else "a number"
+        raise InvalidConfiguration(
+            f"the policy answers with {kind}; the service takes policies that speak, or that "
+            "choose among numbered acts by features"
+        )
