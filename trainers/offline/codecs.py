@@ -141,9 +141,10 @@ class Codec:
         """
         read = read_episodes(dataset, discount, self.observations.parts)
         stored = dataset.iterate_episodes()
-        return [self._encoded(e, s.infos or {}) for e, s in zip(read, stored, strict=True)]
+        return [self.encoded(e, s.infos or {}) for e, s in zip(read, stored, strict=True)]
 
-    def _encoded(self, episode: EpisodeArrays, infos: Mapping[str, Any]) -> EpisodeArrays:
+    def encoded(self, episode: EpisodeArrays, infos: Mapping[str, Any]) -> EpisodeArrays:
+        """One episode as learners take it; `infos` may number its acts."""
         replies, acts = self.actions.replies, infos.get("act")
         if acts is not None:
             numbers = np.asarray(acts, dtype=np.int64)[1:]

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convgym.data.transitions import EpisodeArrays, returns_to_go
 from convgym.errors import DatasetError, InvalidConfiguration, MissingExtra
 from convgym.language.encoders import Encoder
 from trainers.llm.conversations import Chat, Message
@@ -129,8 +130,14 @@ def states_of(messages: Sequence[Message]) -> tuple[list[str], list[str]]:
     return ["\n".join(texts) for texts in shown], replies
 
 
+def chat_of(rollout: Rollout, discount: float = 1.0) -> Chat:
+    """A rollout as a recorded conversation."""
+    returns = returns_to_go(rollout.rewards, discount)
+    return Chat(rollout.messages, rollout.rewards, returns, rollout.terminated)
+
+
 def pretrain_critic(
-    dataset: MinariDataset,
+    logs: MinariDataset | Sequence[Chat],
     config: HybridConfig,
     *,
     replies: Sequence[str] | None = None,
@@ -142,7 +149,7 @@ def pretrain_critic(
     most frequent ones stand for all. Raises DatasetError for a dataset without texts.
     """
     if replies is None:
-        replies = _distinct(_frequent(dataset), encoder)[: config.replies]
+        replies = _distinct(_frequent(logs), encoder)[: config.replies]
     codec = Codec(TextObservations(encoder), DiscreteActs(Replies(replies, encoder)))
     options = {
         "discount": config.discount,
@@ -151,7 +158,10 @@ def pretrain_critic(
     }
     kind = config_of(config.offline_algorithm, discrete=True)
     learner = checked(kind, options).create()
-    episodes = codec.episodes(dataset, config.discount)
+    if isinstance(logs, Sequence):
+        episodes = [codec.encoded(_arrays(chat, config.discount), {}) for chat in logs]
+    else:
+        episodes = codec.episodes(logs, config.discount)
     learner.fit(episodes, config.offline_pretrain_steps, shapes=codec.shapes)
     return ConversationCritic(value_function_of(learner.algorithm, True), codec.observations)
 
@@ -242,16 +252,32 @@ class RecordedReplies:
         return weights
 
 
-def _frequent(dataset: MinariDataset) -> list[str]:
+def _arrays(chat: Chat, discount: float) -> EpisodeArrays:
+    """A conversation as an episode of texts."""
+    shown, replies = states_of(chat.messages)
+    return EpisodeArrays(
+        observations=np.array(shown, dtype=object),
+        actions=np.array(replies, dtype=object),
+        rewards=chat.rewards,
+        terminated=chat.terminated,
+        truncated=not chat.terminated,
+        returns=returns_to_go(chat.rewards, discount),
+    )
+
+
+def _frequent(logs: MinariDataset | Sequence[Chat]) -> list[str]:
     """All replies, the commonest first; of equally common ones in alphabetical order."""
     counts: Counter[str] = Counter()
-    for episode in dataset.iterate_episodes():
-        if not isinstance(episode.actions[0], str):
-            raise DatasetError(
-                f"actions are {type(episode.actions[0]).__name__}, not texts; give a dataset "
-                'recorded with action="text"'
-            )
-        counts.update(episode.actions)
+    if isinstance(logs, Sequence):
+        counts.update(reply for chat in logs for reply in states_of(chat.messages)[1])
+    else:
+        for episode in logs.iterate_episodes():
+            if not isinstance(episode.actions[0], str):
+                raise DatasetError(
+                    f"actions are {type(episode.actions[0]).__name__}, not texts; give a dataset "
+                    'recorded with action="text"'
+                )
+            counts.update(episode.actions)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [text for text, _ in ordered]
 
