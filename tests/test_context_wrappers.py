@@ -15,6 +15,7 @@ from convgym.envs.context import ContextWindow
 from convgym.envs.memory import ConversationMemory
 from convgym.envs.plan import PlanContext, PlanStep
 from convgym.envs.said import page, values_in, values_said
+from convgym.envs.trials import Trials
 from convgym.errors import InvalidConfiguration
 from convgym.spaces import CHARSET
 
@@ -41,7 +42,7 @@ class Script(gym.Env[str, str]):
 
 
 def shown(env: gym.Env[str, str], *replies: str) -> list[str]:
-    pages = [env.reset(seed=0)[0]]
+    pages = [env.reset()[0]]
     return pages + [env.step(reply)[0] for reply in replies]
 
 
@@ -87,12 +88,28 @@ def test_memory_crosses_episodes_only_where_asked():
     assert shown(forgetful)[0] == "Ann here"
     env = ConversationMemory(Script("Ann here", "end"), recalled=1)
     shown(env, "yes, short")
-    assert env.reset(seed=0)[0] == "[Then: Ann here -> yes, short (worked)]\nAnn here"
+    assert env.reset()[0] == "[Then: Ann here -> yes, short (worked)]\nAnn here"
     other = ConversationMemory(Script("Ann here", "end"), recalled=1)
     other.remember(env.entries)
-    assert other.reset(seed=0)[0] == env.reset(seed=0)[0]
+    assert other.reset()[0] == env.reset()[0]
     env.forget()
+    assert env.reset()[0] == "Ann here"
+
+
+def test_a_seeded_reset_forgets_so_that_episodes_repeat():
+    env = ConversationMemory(Script("Ann here", "end"), recalled=1)
+    shown(env, "yes")
     assert env.reset(seed=0)[0] == "Ann here"
+
+
+def test_a_trial_is_several_conversations_in_one_episode():
+    env = Trials(ConversationMemory(Script("Ann here", "end"), recalled=1), conversations=2)
+    assert env.reset(seed=0)[0] == "Ann here"
+    message, reward, terminated, truncated, info = env.step("no")
+    assert (reward, terminated, truncated, info["conversation"]) == (0.0, False, False, 0)
+    assert message == "[Then: Ann here -> no (failed)]\nAnn here"
+    _, reward, terminated, _, info = env.step("yes")
+    assert (reward, terminated, info["success"], info["conversation"]) == (1.0, True, True, 1)
 
 
 def test_the_most_similar_conversation_is_recalled():
@@ -148,6 +165,7 @@ def test_a_planner_is_asked_again():
         lambda: ContextWindow(Script("a", "b"), length=3),
         lambda: ConversationMemory(Script("a", "b"), capacity=0),
         lambda: PlanContext(Script("a", "b"), []),
+        lambda: Trials(Script("a", "b"), conversations=0),
         lambda: PlanContext(Script("a", "b"), [PlanStep("x", "(")]),
         lambda: ContextWindow(gym.make("CartPole-v1")),
     ],

@@ -4,6 +4,8 @@
     Routine     "go" at every turn                          ─► a, b, c, … in order: needs a plan
     Chores      "red", "blue", …, one reward at the end     ─► a, b, …  needs credit by turn
 
+    Returning   "well ?" again and again, by one user       ─► a        needs earlier conversations
+
 Each is a Gymnasium environment of texts in a vocabulary of a few words; `word_model` is a language
 model over these words, small enough to learn one of them in seconds. Whatever else the agent says
 beside the right word does no harm, so that random replies succeed now and then.
@@ -101,6 +103,36 @@ class Chores(Talk):
         """As `Talk`."""
         places = self.np_random.integers(len(COLOURS), size=self.turns).tolist()
         return [COLOURS[place] for place in places], [LETTERS[place] for place in places]
+
+
+class Returning(gym.Env[str, str]):
+    """A user with a word of its own, who tells it when a conversation is over.
+
+    A seeded reset draws the word, one without a seed is the same user's next conversation.
+    Reward and success: the reply held the word.
+    """
+
+    observation_space = Talk.observation_space
+    action_space = Talk.action_space
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Ask."""
+        super().reset(seed=seed)
+        if seed is not None:
+            self._right = LETTERS[int(self.np_random.integers(len(LETTERS)))]
+        return "well ?", {"success": False}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Tell."""
+        hit = self._right in action.split()
+        return f"code is {self._right}", float(hit), True, False, {"success": hit}
+
+
+def last_words(lines: Sequence[tuple[str, str]], return_: float, info: dict[str, Any]) -> str:
+    """What a `ConversationMemory` notes of a conversation with `Returning`."""
+    return lines[-1][1]
 
 
 def word_tokenizer() -> Any:

@@ -59,9 +59,10 @@ words with this one's, of equal ones the newest; 0: nothing crosses an episode's
     | `capacity` | 1000 | earlier conversations that are kept, the newest |
     | `note` | `last_reply` | what to tell of a conversation that ended |
 
-    What is kept across episodes is the wrapper's own state and no reset clears it: `entries` gives
-    it, `remember` puts it back (a learner's checkpoint, another environment), `forget` drops it.
-    So an episode is a function of its seed and of `entries`.
+    A reset with a seed begins anew and forgets, so that the same seed gives the same episode; one
+    without a seed keeps what was remembered, as `convgym.envs.trials.Trials` does from one
+    conversation to the next. `entries` gives what is kept, `remember` puts it back (after a seeded
+    reset too), `forget` drops it.
     """
 
     def __init__(
@@ -85,6 +86,14 @@ words with this one's, of equal ones the newest; 0: nothing crosses an episode's
         self._kept: deque[Remembered] = deque(maxlen=capacity)
         self._words: deque[frozenset[str]] = deque(maxlen=capacity)
         self._return, self._recalled = 0.0, ""
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Begin an episode; forget, if there is a seed."""
+        if seed is not None:
+            self.forget()
+        return super().reset(seed=seed, options=options)
 
     @property
     def entries(self) -> list[dict[str, Any]]:

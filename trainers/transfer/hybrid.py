@@ -142,15 +142,16 @@ def pretrain_critic(
     *,
     replies: Sequence[str] | None = None,
     encoder: str | Encoder = "hashed",
+    messages: int = 4,
 ) -> ConversationCritic:
-    """Values from recorded conversations in words.
+    """Values from recorded conversations in words, of which the critic reads the newest messages.
 
     `replies` are the texts of the acts that info `act` numbers, where the data have it; else the
     most frequent ones stand for all. Raises DatasetError for a dataset without texts.
     """
     if replies is None:
         replies = _distinct(_frequent(logs), encoder)[: config.replies]
-    codec = Codec(TextObservations(encoder), DiscreteActs(Replies(replies, encoder)))
+    codec = Codec(TextObservations(encoder, messages), DiscreteActs(Replies(replies, encoder)))
     options = {
         "discount": config.discount,
         "seed": config.seed,

@@ -1,0 +1,265 @@
+"""What each part of the language-model learners brings, on conversations built to need it.
+
+    python scripts/llm_ablations.py [--seeds 5] [--only memory plan …] [--results ablations.jsonl]
+
+    part       without                          with
+    memory     the newest message alone         and the values said before it
+    trials     each conversation for itself     and what was noted of the one before
+    summary    a window of two messages         and a summary of what left it
+    plan       the newest message alone         and the plan's progress
+    hybrid     GRPO                             credit by turn from values of 4,000 logged chats
+    replay,    the second of two tasks alone    and the first one's conversations, or a KL to the
+    lwf, ewc                                    model as it was, or elastic weights
+
+Both sides have the same model (about 20,000 random weights), conversations, optimiser steps and
+seeds; the measure is success in 200 held-out conversations after the last iteration, of `replay`,
+`lwf` and `ewc` on both tasks together. Intervals (95 %) are of the mean over seeds, of the paired
+difference Student's. A finished pair is one line of the results file and is not done again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from convgym.envs.context import ContextWindow
+from convgym.envs.memory import ConversationMemory
+from convgym.envs.plan import PlanContext
+from convgym.envs.trials import Trials
+from trainers.llm.chat_format import ChatFormat
+from trainers.llm.continual import ContinualConfig, ContinualLearner, Method
+from trainers.llm.credit import GroupRelative
+from trainers.llm.objectives import GRPO, Objective
+from trainers.llm.policy_config import PolicyOptimizerConfig
+from trainers.llm.policy_optimizer import PolicyOptimizer, Prepare
+from trainers.llm.rollout_engine import RolloutEngine
+from trainers.llm.sampling import Sampling
+from trainers.llm.text_environment import History, TextEnvironment
+from trainers.llm.transformers_sampler import TransformersSampler
+from trainers.toy_talks import (
+    COLOURS,
+    LETTERS,
+    ROUTINE,
+    Chores,
+    Recall,
+    Returning,
+    Routine,
+    last_words,
+    word_model,
+)
+from trainers.transfer.hybrid import CriticShaping, HybridConfig, chat_of, pretrain_critic
+
+SAMPLING = Sampling(max_tokens=1, max_context=200)
+LOGS = 4000
+STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
+"""97.5 % quantiles of Student's distribution for so many pairs."""
+
+
+def config_of(seed: int, iterations: int, goal: Objective = GRPO) -> PolicyOptimizerConfig:
+    """One set of numbers for all parts."""
+    return PolicyOptimizerConfig(
+        objective=goal,
+        seeds_per_iteration=8,
+        group_size=8,
+        minibatches=2,
+        learning_rate=4e-3,
+        iterations=iterations,
+        sampling=SAMPLING,
+        evaluation_episodes=200,
+        seed=seed,
+        flat_patience=None,
+    )
+
+
+def success(
+    make: Callable[[], Any],
+    seed: int,
+    iterations: int,
+    history: History = "replace",
+    prepare: Sequence[Prepare] = (),
+    goal: Objective = GRPO,
+) -> float:
+    """Of a model that learned in this environment."""
+    environment = TextEnvironment(make, history=history)
+    learner = PolicyOptimizer(
+        word_model(seed), environment, config_of(seed, iterations, goal), prepare=prepare
+    )
+    learner.train()
+    return learner.evaluate()["evaluation_success"]
+
+
+# -- the parts -------------------------------------------------------------------------------------
+
+
+def memory(seed: int) -> tuple[float, float]:
+    """Values said before."""
+    return success(Recall, seed, 150), success(lambda: ConversationMemory(Recall()), seed, 150)
+
+
+def trials(seed: int) -> tuple[float, float]:
+    """Notes of earlier conversations."""
+
+    def remembering() -> Any:
+        return Trials(ConversationMemory(Returning(), recalled=1, note=last_words), 3)
+
+    return success(lambda: Trials(Returning(), 3), seed, 120), success(remembering, seed, 120)
+
+
+def summary(seed: int) -> tuple[float, float]:
+    """A summary of what left the window."""
+
+    def window(strategy: Any) -> Any:
+        return lambda: ContextWindow(Recall(), strategy, messages=2)
+
+    return success(window("sliding_window"), seed, 200), success(window("summary"), seed, 200)
+
+
+def plan(seed: int) -> tuple[float, float]:
+    """A plan and its progress."""
+    return success(Routine, seed, 100), success(lambda: PlanContext(Routine(), ROUTINE), seed, 100)
+
+
+def hybrid(seed: int) -> tuple[float, float]:
+    """Values from logs; the side without gets as many conversations more as the logs have."""
+    logger = word_model(seed + 1000)
+    engine = RolloutEngine(
+        Chores, TransformersSampler(logger.causal), ChatFormat(logger.tokenizer), SAMPLING
+    )
+    logs = [chat_of(rollout) for rollout in engine.collect(range(LOGS), 1, rng_seed=seed)]
+    options = {
+        "hidden": (128,), "batch_size": 256, "learning_rate": 1e-3, "expectile": 0.5, "critics": 1,
+    }  # fmt: skip
+    fitted = HybridConfig(
+        offline_algorithm="iql", offline_pretrain_steps=1500, offline_options=options, seed=seed
+    )
+    critic = pretrain_critic(logs, fitted, encoder="hashed:64", messages=12)
+    by_turn = replace(GRPO, credit=GroupRelative(credit="turn"))
+    iterations, more = 60, round(LOGS / 64)
+    guided = success(
+        Chores, seed, iterations, "auto", prepare=[CriticShaping(critic)], goal=by_turn
+    )
+    return success(Chores, seed, iterations + more, "auto"), guided
+
+
+class _Colours(Chores):
+    """Chores of two of the four colours."""
+
+    turns = 2
+    half = 0
+
+    def drawn(self) -> tuple[Sequence[str], Sequence[str]]:
+        """As `Talk`."""
+        places = (2 * self.half + self.np_random.integers(2, size=self.turns)).tolist()
+        return [COLOURS[place] for place in places], [LETTERS[place] for place in places]
+
+
+class _OtherColours(_Colours):
+    half = 1
+
+
+def continual(method: Method) -> Callable[[int], tuple[float, float]]:
+    """Two tasks in a row."""
+
+    def both(seed: int) -> tuple[float, float]:
+        found = []
+        for way in ("none", method):
+            model = word_model(seed)
+            tasks = {
+                kind.__name__: RolloutEngine(
+                    kind,
+                    TransformersSampler(model.causal),
+                    ChatFormat(model.tokenizer),
+                    SAMPLING,
+                )
+                for kind in (_Colours, _OtherColours)
+            }
+            kept = ContinualConfig(
+                method=way, task_switch_iterations=60, lwf_coefficient=0.2, ewc_strength=1000.0
+            )
+            learner = ContinualLearner(model, tasks, config_of(seed, 60), kept)
+            found.append(learner.train().average)
+        return found[0], found[1]
+
+    return both
+
+
+PARTS: dict[str, Callable[[int], tuple[float, float]]] = {
+    "memory": memory,
+    "trials": trials,
+    "summary": summary,
+    "plan": plan,
+    "hybrid": hybrid,
+    "replay": continual("replay"),
+    "lwf": continual("lwf"),
+    "replay_lwf": continual("replay_lwf"),
+    "ewc": continual("ewc"),
+}
+
+
+# -- the table -------------------------------------------------------------------------------------
+
+
+def half_width(values: Sequence[float]) -> float:
+    """Of the 95 % interval of the mean, Student's; infinite for one value."""
+    if len(values) < 2:
+        return float("inf")
+    quantile = STUDENT.get(len(values), 2.23)
+    return float(quantile * np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """One line for each part."""
+    lines = ["| part | without | with | difference | seeds |", "|---|---|---|---|---|"]
+    for part in PARTS:
+        pairs = [(row["without"], row["with"]) for row in rows if row["part"] == part]
+        if not pairs:
+            continue
+        without, with_ = np.array(pairs).T
+        gains = with_ - without
+        low, high = gains.mean() - half_width(gains), gains.mean() + half_width(gains)
+        lines.append(
+            f"| {part} | {without.mean():.2f} | {with_.mean():.2f} | {gains.mean():+.2f} "
+            f"[{low:+.2f}, {high:+.2f}] | {len(pairs)} |"
+        )
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run what is missing, print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", nargs="+", default=list(PARTS), choices=list(PARTS))
+    parser.add_argument("--results", type=Path, default=Path("ablations.jsonl"))
+    asked = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    text = asked.results.read_text(encoding="utf-8") if asked.results.exists() else ""
+    rows = [json.loads(line) for line in text.splitlines()]
+    done = {(row["part"], row["seed"]) for row in rows}
+    for seed in range(asked.seeds):
+        for part in asked.only:
+            if (part, seed) in done:
+                continue
+            begun = time.process_time()
+            without, with_ = PARTS[part](seed)
+            seconds = round(time.process_time() - begun, 1)
+            rows.append(
+                {"part": part, "seed": seed, "without": without, "with": with_, "seconds": seconds}
+            )
+            temporary = asked.results.with_name(f"{asked.results.name}.{os.getpid()}.part")
+            temporary.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+            os.replace(temporary, asked.results)
+            print(f"{part} {seed}: {without:.2f} -> {with_:.2f}, {seconds} CPU-s", flush=True)
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
