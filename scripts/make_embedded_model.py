@@ -87,7 +87,7 @@ TEMPLATE = (
     "{% if message['role'] == 'assistant' %}{{ '<|end|>' }}{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
 )
-HANDLES = {"email": 3, "postcode": 3, "number": 6, "date": 8}
+HANDLES = {"email": 3, "postcode": 3, "number": 6, "date": 8, "item": 6}
 """Handles that are a token of their own, so that pointing is one choice."""
 PIECES = "|".join(
     (

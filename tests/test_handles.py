@@ -22,6 +22,7 @@ IDS = {
 _pieces = st.sampled_from(
     [
         *("freya.usher3622@example.com", "W37523", "s1234", "D89341", "88474", "0768493965"),
+        *("face cream", "cream", "item:1", "Face cream"),
         *("3666", "$28.00", "$1,249", "$5", "3 January", "12 may", "119 Harbour View, Derby"),
         *(f"{kind}:{n}" for kind in KINDS for n in (1, 2, 10)),
         *("order:1", ":", "1", "a", "é", "_", " ", " ", "\n", '"', ".", ",", "-", "@", "%"),
@@ -31,7 +32,7 @@ _pieces = st.sampled_from(
 
 @given(st.lists(st.lists(_pieces, max_size=8).map("".join) | st.text(max_size=30), max_size=5))
 def test_expanding_what_was_shortened_gives_the_text_back(texts):
-    handles = Handles()
+    handles = Handles((("item", ("cream", "face cream", "$5")),))
     shortened = [handles.shorten(text) for text in texts]
     assert [handles.expand(short) for short in shortened] == texts
     assert [handles.shorten(text) for text in texts] == shortened
@@ -110,6 +111,19 @@ def test_text_observations_and_dropped_keys():
 def test_environments_without_words_are_refused(keywords):
     with pytest.raises(InvalidConfiguration, match="handles need texts"):
         ToolHandles(gym.make(IDS["sales"], **keywords))
+
+
+def test_known_values_are_told_by_their_words_the_longest_first():
+    handles = Handles((("item", ("cream", "face cream")),))
+    short = handles.shorten("a face cream, cream, creamy, 12345, item:1")
+    assert short == "a item:1, item:2, creamy, postcode:1, word:1"
+    assert handles.expand("item:2 item:3 word:1") == "cream item:unknown item:1"
+
+
+@pytest.mark.parametrize("known", [{"email": ["x"]}, {"my item": ["x"]}, {"item": "face cream"}])
+def test_known_kinds_must_be_new_words_with_lists(known):
+    with pytest.raises(InvalidConfiguration, match="known has"):
+        ToolHandles(gym.make(IDS["sales"]), known=known)
 
 
 def test_dropped_must_be_a_list_of_keys():

@@ -20,7 +20,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any
 
 import gymnasium as gym
@@ -47,27 +49,38 @@ KINDS = (*_PATTERNS, "word")
 UNKNOWN = "unknown"
 """What stands in the place of the number of a handle that was never given."""
 
+Known = tuple[tuple[str, tuple[str, ...]], ...]
+"""Further kinds, each with its values."""
+
 # A handle stands between characters that cannot be part of it, and so must what it replaces: else
 # `a$5` became `aamount:1`, in which no handle is seen.
-_HANDLE = rf"(?:{'|'.join(KINDS)}):[0-9]+"
 _FREE, _ENDS = r"(?<!\w)", r"(?!\w)"
-_HANDLES = re.compile(rf"{_FREE}{_HANDLE}{_ENDS}")
-_VALUES = re.compile(
-    _FREE
-    + "(?:"
-    + "|".join([f"(?P<word>{_HANDLE})", *(f"(?P<{k}>{p})" for k, p in _PATTERNS.items())])
-    + ")"
-    + _ENDS
-)
+
+
+@lru_cache(maxsize=64)
+def _expressions(known: Known) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """What is written as a handle, and what is a value."""
+    handle = rf"(?:{'|'.join([*(kind for kind, _ in known), *KINDS])}):[0-9]+"
+    named = [
+        f"(?P<{kind}>{'|'.join(re.escape(v) for v in sorted(values, key=len, reverse=True))})"
+        for kind, values in known
+    ]
+    kinds = [*named, *(f"(?P<{kind}>{pattern})" for kind, pattern in _PATTERNS.items())]
+    values = "|".join([f"(?P<word>{handle})", *kinds])
+    return re.compile(f"{_FREE}{handle}{_ENDS}"), re.compile(f"{_FREE}(?:{values}){_ENDS}")
 
 
 class Handles:
-    """The table of one episode: which handle stands for which value."""
+    """The table of one episode: which handle stands for which value.
 
-    def __init__(self) -> None:
+    `known` are further kinds, whose values are told by their words: `(("item", ("face cream",)),)`.
+    """
+
+    def __init__(self, known: Known = ()) -> None:
+        self._handles, self._values = _expressions(known)
         self._handle: dict[tuple[str, str], str] = {}
         self._value: dict[str, str] = {}
-        self._count = dict.fromkeys(KINDS, 0)
+        self._count: Counter[str] = Counter()
 
     @property
     def values(self) -> Mapping[str, str]:
@@ -76,11 +89,11 @@ class Handles:
 
     def shorten(self, text: str) -> str:
         """`text` with a handle for every value; values that are new get new handles."""
-        return _VALUES.sub(self._shortened, text)
+        return self._values.sub(self._shortened, text)
 
     def expand(self, text: str) -> str:
         """`text` with the value of every handle, and no handle that was never given."""
-        return _HANDLES.sub(self._expanded, text)
+        return self._handles.sub(self._expanded, text)
 
     def _shortened(self, found: re.Match[str]) -> str:
         kind, value = str(found.lastgroup), found[0]
@@ -131,17 +144,32 @@ class ToolHandles(gym.Wrapper[Any, str, Any, str], gym.utils.RecordConstructorAr
     ## Arguments
     | parameter | default | |
     |---|---|---|
+    | `known` | {} | further kinds of values with their words, `{"item": ["face cream", …]}`, for \
+names that no pattern tells, such as those of a shop's goods |
     | `dropped` | () | keys left out of the JSON of tool results, at any depth, to save tokens; \
 what stands under them gets no handle. Of Dict observations only |
     """
 
-    def __init__(self, env: gym.Env[Any, str], dropped: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        env: gym.Env[Any, str],
+        dropped: Collection[str] = (),
+        known: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
         if isinstance(dropped, str) or not all(isinstance(key, str) for key in dropped):
             raise InvalidConfiguration(
                 f"dropped={dropped!r}; give a list of keys of the tools' results, such as "
                 '["stock", "category"]'
             )
-        gym.utils.RecordConstructorArgs.__init__(self, dropped=dropped)
+        known = known or {}
+        for kind, values in known.items():
+            if kind in KINDS or not re.fullmatch("[a-z]+", kind) or isinstance(values, str):
+                raise InvalidConfiguration(
+                    f"known has {kind!r}: {values!r}; a kind is a word of small letters that is "
+                    f"none of {', '.join(KINDS)}, and its values are a list"
+                )
+        self._known = tuple((kind, tuple(values)) for kind, values in known.items() if values)
+        gym.utils.RecordConstructorArgs.__init__(self, dropped=dropped, known=known)
         gym.Wrapper.__init__(self, env)
         shown = env.observation_space
         parts = shown.spaces if isinstance(shown, spaces.Dict) else {"": shown}
@@ -157,7 +185,7 @@ what stands under them gets no handle. Of Dict observations only |
             )
         self._longest = env.action_space.max_length
         self._dropped = frozenset(dropped)
-        self.handles = Handles()
+        self.handles = Handles(self._known)
         """The table of this episode."""
 
     def reset(
@@ -165,7 +193,7 @@ what stands under them gets no handle. Of Dict observations only |
     ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode with an empty table."""
         observation, info = self.env.reset(seed=seed, options=options)
-        self.handles = Handles()
+        self.handles = Handles(self._known)
         return self._shown(observation), info
 
     def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:

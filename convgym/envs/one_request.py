@@ -2,7 +2,7 @@
 
     CustomerService-v0   action="text", observation="dict"
     └─ OneRequest        episodes of one request alone, of one topic
-       └─ ToolHandles    email:1, number:2 for values; results without keys that nobody needs
+       └─ ToolHandles    email:1, item:2 for values; results without keys that nobody needs
 
 The customers, their words, the tools, the rules that apply and the verdict are those of the desk;
 only which of its episodes are played, and how long they are to read, is chosen here.
@@ -15,6 +15,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from convgym.domains.customer_service.world import ITEMS
 from convgym.engine.tasks import parse_task_id
 from convgym.envs.customer_service import CustomerServiceEnv
 from convgym.envs.handles import ToolHandles
@@ -76,4 +77,5 @@ def one_request(
         max_turns=max_turns,
         **keywords,
     )
-    return ToolHandles(OneRequest(env), dropped=tuple(dropped))
+    goods = [str(item[0]) for item in ITEMS]
+    return ToolHandles(OneRequest(env), dropped=tuple(dropped), known={"item": goods})
