@@ -4,7 +4,9 @@
                (as a model would be)             until it speaks to the customer
 
 A policy over acts knows only what an environment shows, so each conversation is one of a task: the
-shop's records and the customer in them are that task's, and chance is its seed's.
+shop's records and the customer in them are that task's, and chance is its seed's. A customer is
+understood as somebody who has that task; where none was asked for, it is one of the topic in which
+most of the first message is understood.
 """
 
 from __future__ import annotations
@@ -91,7 +93,7 @@ def replies_to(messages: Sequence[str], policy: Policy, config: SimulatorConfig)
     """
     if not messages or not all(message.strip() for message in messages):
         raise InvalidConfiguration("there is an empty message; write what the customer says")
-    playable(config)
+    config = fitting(config, messages[0])
     written = Written(messages)
     env = replace(config, user=written).make()
     policy = policy_of(policy, env)
@@ -105,6 +107,34 @@ def replies_to(messages: Sequence[str], policy: Policy, config: SimulatorConfig)
     told = "" if written.done else str(observation["tool_results"] or info["failure_reason"])
     env.close()
     return {"messages": list(messages), "replies": written.replies, "ended": told}
+
+
+def fitting(config: SimulatorConfig, message: str) -> SimulatorConfig:
+    """`config`, with the topic of the task chosen by what is understood of a first message.
+
+    Raises InvalidConfiguration for an environment whose customer cannot be played.
+    """
+    domain: Any = getattr(playable(config).unwrapped, "domain", None)
+    fixed = {"topic": config.topic, "task_id": config.task_id, **config.keywords}
+    topics = () if fixed["topic"] or fixed["task_id"] else getattr(domain, "topics", ())
+    best, most = config, _understood(config, message) if topics else 0
+    for topic in topics:
+        tried = replace(config, topic=topic)
+        found = _understood(tried, message)
+        if found > most:
+            best, most = tried, found
+    return best
+
+
+def _understood(config: SimulatorConfig, message: str) -> int:
+    """How many acts a first message is read as; 0 where the split has no task of this topic."""
+    try:
+        env = replace(config, user=Written([message])).make()
+        _, info = env.reset(seed=config.seed)
+    except InvalidConfiguration:
+        return 0
+    env.close()
+    return len(json.loads(info["user_acts"]))
 
 
 def replies_to_file(
