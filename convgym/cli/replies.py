@@ -104,7 +104,7 @@ def replies_to(messages: Sequence[str], policy: Policy, config: SimulatorConfig)
         action, state = policy.predict(observation, state, start)
         observation, _, terminated, truncated, info = env.step(action)
         ended, start = terminated or truncated, False
-    told = "" if written.done else str(observation["tool_results"] or info["failure_reason"])
+    told = "" if written.done else str(info["failure_reason"] or observation["tool_results"])
     env.close()
     return {"messages": list(messages), "replies": written.replies, "ended": told}
 
@@ -117,24 +117,28 @@ def fitting(config: SimulatorConfig, message: str) -> SimulatorConfig:
     domain: Any = getattr(playable(config).unwrapped, "domain", None)
     fixed = {"topic": config.topic, "task_id": config.task_id, **config.keywords}
     topics = () if fixed["topic"] or fixed["task_id"] else getattr(domain, "topics", ())
-    best, most = config, _understood(config, message) if topics else 0
+    best, most = config, _heard(config, message) if topics else (0, 0)
     for topic in topics:
         tried = replace(config, topic=topic)
-        found = _understood(tried, message)
+        found = _heard(tried, message)
         if found > most:
             best, most = tried, found
     return best
 
 
-def _understood(config: SimulatorConfig, message: str) -> int:
-    """How many acts a first message is read as; 0 where the split has no task of this topic."""
+def _heard(config: SimulatorConfig, message: str) -> tuple[int, int]:
+    """How many acts a first message is read as, and how many cells of the belief it fills.
+
+    None where the split has no task of this topic. A request is heard in any task, and fills the
+    cells of what is wanted in one whose request it is.
+    """
     try:
         env = replace(config, user=Written([message])).make()
-        _, info = env.reset(seed=config.seed)
+        observation, info = env.reset(seed=config.seed)
     except InvalidConfiguration:
-        return 0
+        return 0, 0
     env.close()
-    return len(json.loads(info["user_acts"]))
+    return len(json.loads(info["user_acts"])), int((observation["features"] > 0).sum())
 
 
 def replies_to_file(
