@@ -19,12 +19,17 @@ from convgym.cli.yaml_text import read_yaml
 
 ROOT = Path(__file__).parents[1]
 QUICK = ("--stub", "--steps", 1_000, "--set", "evaluation.episodes=4")
+ROLLOUT = {"n_envs": 2, "n_steps": 16, "batch_size": 16}
+REPLAY = {"n_envs": 2, "learning_starts": 32, "buffer_size": 500}
 TINY = {
-    **dict.fromkeys(("ppo", "maskable_ppo", "recurrent_ppo", "trpo"), {
-        "n_envs": 2, "n_steps": 16, "batch_size": 16}),
+    "ppo": ROLLOUT,
+    "maskable_ppo": ROLLOUT,
+    "recurrent_ppo": ROLLOUT,
+    "trpo": ROLLOUT,
     "a2c": {"n_envs": 2, "n_steps": 8},
-    **dict.fromkeys(("dqn", "qr_dqn"), {"n_envs": 2, "learning_starts": 32, "buffer_size": 500}),
-}  # fmt: skip
+    "dqn": REPLAY,
+    "qr_dqn": REPLAY,
+}
 
 
 def convgym(*arguments):
