@@ -66,7 +66,9 @@ class TabularEntry:
 
     def defaults(self, env: str | None) -> Mapping[str, Any]:
         """Easy conversations about one thing, so that seconds are enough."""
-        keywords: dict[str, Any] = {"reward": "graded", "difficulty": 0.0}
+        keywords: dict[str, Any] = {}
+        if env is None or env in convgym.ENVIRONMENTS:
+            keywords = {"reward": "graded", "difficulty": 0.0}
         if env in (None, "ConvGym/CustomerService-v0"):
             keywords["topic"] = "status"
         return {"steps": 40_000, "checkpoint_every": 5_000, "env_keywords": keywords}
@@ -75,6 +77,8 @@ class TabularEntry:
         """Sentences about what `train` would do; raises what it would."""
         from trainers.tabular import situation_cells
 
+        if job.device != "cpu":
+            raise InvalidConfiguration(f"device={job.device!r}; a table is learnt on the cpu")
         cells, acts = situation_cells(make_env(job), job.options.left_out)
         return [
             f"would talk in {job.env}: {int(cells.sum())} of {len(cells)} cells tell situations "
@@ -87,8 +91,6 @@ class TabularEntry:
 
     def train(self, job: Job) -> Any:
         """Learn, from the checkpoint on where there is one."""
-        if job.device != "cpu":
-            raise InvalidConfiguration(f"device={job.device!r}; a table is learnt on the cpu")
         return job.options.create().fit(
             lambda: make_env(job),
             job.steps,

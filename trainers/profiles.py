@@ -90,7 +90,7 @@ _BY_PLAY: dict[str, dict[str, dict[str, Any]]] = {
 }
 _TABULAR = {
     "conservative": {"learning_rate": 0.3},
-    "aggressive": {"learning_rate": 1.0},
+    "aggressive": {"learning_rate": 2.0},
     "experimental": {"baseline_rate": 0.3},
 }
 

@@ -49,11 +49,11 @@ def mistakes(debug: bool = False) -> Iterator[None]:
     except _THEIRS:
         raise
     except KeyboardInterrupt:
-        _say("interrupted", debug)
+        _say("interrupted", None)
         raise typer.Exit(FAILED) from None
     except Exception as error:
         sentence, code = _told(error)
-        _say(sentence, debug)
+        _say(sentence, error if debug or _shown or _wanted() else None)
         raise typer.Exit(code) from None
 
 
@@ -71,9 +71,18 @@ def _told(error: Exception) -> tuple[str, int]:
     )
 
 
-def _say(sentence: str, debug: bool) -> None:
-    if debug or _shown or os.environ.get(DEBUG, "") not in ("", "0"):
-        typer.echo(traceback.format_exc(), err=True)
+def _wanted() -> bool:
+    return os.environ.get(DEBUG, "") not in ("", "0")
+
+
+def _say(sentence: str, error: BaseException | None) -> None:
+    """The sentence, after all that led to `error`, what was raised `from None` too."""
+    chain: list[str] = []
+    while error is not None:
+        chain.insert(0, "".join(traceback.format_exception(error, chain=False)))
+        error = error.__cause__ or error.__context__
+    for block in chain:
+        typer.echo(block, err=True)
     typer.echo(f"convgym: {sentence}", err=True)
 
 

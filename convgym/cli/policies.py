@@ -56,8 +56,8 @@ def _made(name: str, env: gym.Env[Any, Any], root: Path, arguments: Mapping[str,
     if name.endswith(".zip") or "/" in name:
         raise InvalidConfiguration(f"there is no policy in {name}; give a run or its policy.zip")
     raise InvalidConfiguration(
-        f"no policy is called {name!r}; there are {', '.join(known) or 'no scripted ones here'}; or "
-        "give a run, a policy.zip or module:callable"
+        f"no policy is called {name!r}; there are {', '.join(known) or 'no scripted ones here'}; "
+        "or give a run, a policy.zip or module:callable"
     )
 
 
@@ -90,7 +90,8 @@ def _of_run(run: RunFolder) -> Policy:
 
 def _of_module(module: str, maker: str, arguments: Mapping[str, Any]) -> Policy:
     try:
-        return getattr(importlib.import_module(module), maker)(**arguments)  # type: ignore[no-any-return]
+        made: Policy = getattr(importlib.import_module(module), maker)(**arguments)
+        return made
     except ConvGymError:
         raise
     except (ImportError, AttributeError, TypeError, ValueError) as error:

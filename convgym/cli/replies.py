@@ -4,7 +4,9 @@
                (as a model would be)             until it speaks to the customer
 
 A policy over acts knows only what an environment shows, so each conversation is one of a task: the
-shop's records and the customer in them are that task's, and chance is its seed's.
+shop's records and the customer in them are that task's, and chance is its seed's. A customer is
+understood as somebody who has that task; where none was asked for, it is one of the topic in which
+most of the first message is understood.
 """
 
 from __future__ import annotations
@@ -91,7 +93,7 @@ def replies_to(messages: Sequence[str], policy: Policy, config: SimulatorConfig)
     """
     if not messages or not all(message.strip() for message in messages):
         raise InvalidConfiguration("there is an empty message; write what the customer says")
-    playable(config)
+    config = fitting(config, messages[0])
     written = Written(messages)
     env = replace(config, user=written).make()
     policy = policy_of(policy, env)
@@ -102,9 +104,41 @@ def replies_to(messages: Sequence[str], policy: Policy, config: SimulatorConfig)
         action, state = policy.predict(observation, state, start)
         observation, _, terminated, truncated, info = env.step(action)
         ended, start = terminated or truncated, False
-    told = "" if written.done else str(observation["tool_results"] or info["failure_reason"])
+    told = "" if written.done else str(info["failure_reason"] or observation["tool_results"])
     env.close()
     return {"messages": list(messages), "replies": written.replies, "ended": told}
+
+
+def fitting(config: SimulatorConfig, message: str) -> SimulatorConfig:
+    """`config`, with the topic of the task chosen by what is understood of a first message.
+
+    Raises InvalidConfiguration for an environment whose customer cannot be played.
+    """
+    domain: Any = getattr(playable(config).unwrapped, "domain", None)
+    fixed = {"topic": config.topic, "task_id": config.task_id, **config.keywords}
+    topics = () if fixed["topic"] or fixed["task_id"] else getattr(domain, "topics", ())
+    best, most = config, _heard(config, message) if topics else (0, 0)
+    for topic in topics:
+        tried = replace(config, topic=topic)
+        found = _heard(tried, message)
+        if found > most:
+            best, most = tried, found
+    return best
+
+
+def _heard(config: SimulatorConfig, message: str) -> tuple[int, int]:
+    """How many acts a first message is read as, and how many cells of the belief it fills.
+
+    None where the split has no task of this topic. A request is heard in any task, and fills the
+    cells of what is wanted in one whose request it is.
+    """
+    try:
+        env = replace(config, user=Written([message])).make()
+        observation, info = env.reset(seed=config.seed)
+    except InvalidConfiguration:
+        return 0, 0
+    env.close()
+    return len(json.loads(info["user_acts"])), int((observation["features"] > 0).sum())
 
 
 def replies_to_file(

@@ -34,7 +34,7 @@ class EvaluationConfig:
     """When and on what the policy is scored."""
 
     every: int = 0
-    """Steps between two scores on the validation split while it learns; 0 scores at the end only."""
+    """Steps between two scores on the validation split while it learns; 0: at the end only."""
     episodes: int = 200
     """Conversations of a score; 0 scores nothing."""
     split: str = "test"

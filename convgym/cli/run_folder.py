@@ -71,6 +71,8 @@ class RunFolder:
                 f"another process is learning in {self.path}; wait for it, or give another --name"
             ) from None
         try:
+            for left in self.path.glob("*.part"):  # of a process that was killed while writing
+                left.unlink(missing_ok=True)
             yield
         finally:
             lock.release()

@@ -51,7 +51,7 @@ def train(
         bool, typer.Option("--stub", help="The whole loop in seconds: a table, without any extra.")
     ] = False,
 ) -> None:
-    """Let a learner learn, by talking or from recorded conversations; the run is kept in a folder."""
+    """Let a learner learn, by talking or from recorded conversations, in a folder of its own."""
     from convgym.cli.training import Asked
     from convgym.cli.training import train as run
 

@@ -133,7 +133,7 @@ class OfflineEntry:
         """The vector of each act's candidate reply.  (acts, dim)"""
         if dataset.env_spec is not None and dataset.env_spec.id.startswith("ConvGym/"):
             env = gym.make(dataset.env_spec.id, observation="features", action="embedding")
-            return env.unwrapped.candidate_vectors  # type: ignore[attr-defined]
+            return env.unwrapped.candidate_vectors.copy()  # type: ignore[attr-defined]
         raise InvalidConfiguration(
             "candidate_cql knows acts by the vectors of their candidate replies, which this "
             "dataset's environment has not; take cql"
