@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import copy
 import importlib
+import tomllib
 from collections.abc import Callable
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +59,22 @@ def maker_of(named: str, env: gym.Env[Any, Any]) -> Maker:
     )
 
 
+def readers() -> list[EntryPoint]:
+    """Of saved policies, by name; a checkout's own hold though it was installed before them."""
+    found = {one.name: one for one in entry_points(group=GROUP)}
+    checkout = Path(__file__).parents[2] / "pyproject.toml"
+    if checkout.is_file():  # in site-packages there is none
+        project = tomllib.loads(checkout.read_text("utf-8")).get("project", {})
+        if project.get("name") == "convgym":
+            written = project.get("entry-points", {}).get(GROUP, {})
+            found |= {name: EntryPoint(name, value, GROUP) for name, value in written.items()}
+    return [found[name] for name in sorted(found)]
+
+
 def saved(path: str | Path) -> Policy:
     """A policy from a file; raises InvalidConfiguration with what each reader says of it."""
     told = []
-    for reader in sorted(entry_points(group=GROUP), key=lambda one: one.name):
+    for reader in readers():
         try:
             found: Policy = reader.load()(path)
             return found
