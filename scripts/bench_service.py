@@ -482,6 +482,7 @@ def main(given: list[str] | None = None) -> int:
         "memory_mb": {
             "start": round(seen[0][1], 1), "settled": round(settled[0][1], 1),
             "end": round(seen[-1][1], 1), "most": round(max(row[1] for row in seen), 1),
+            "by_minute": [round(row[1], 1) for row in seen[::30]],
         },
         "open_sessions_at_end": seen[-1][2], "conversations_logged": logged,
         "hostile_outcomes": dict(sorted(bad.hostile.items())),

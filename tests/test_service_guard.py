@@ -204,7 +204,7 @@ class Slow:
 
 def test_who_waits_too_long_is_told_so_and_others_are_answered_meanwhile():
     slow = Slow()
-    with service(responder=slow, keyed=True, work_timeout_s=0.3, threads=4) as served:
+    with service(responder=slow, keyed=True, work_timeout_s=1.5, threads=4) as served:
         wait = {"history": [{"role": "user", "content": "wait"}]}
         quick = {"history": [{"role": "user", "content": "now"}]}
         with_thread = [
@@ -214,7 +214,9 @@ def test_who_waits_too_long_is_told_so_and_others_are_answered_meanwhile():
             one.start()
         begun = time.monotonic()
         assert served.post("/v1/reply", quick, "yours").json()["reply"] == "there you are"
-        assert time.monotonic() - begun < 0.3
+        session = served.reset(seed=1)
+        assert served.step(session, "Hello").status_code == 200, "nor do replies hold steps up"
+        assert time.monotonic() - begun < 1.0
         refused(served.post("/v1/reply", wait), 504, "too_slow")
         slow.go.set()
         for one in with_thread:

@@ -9,6 +9,7 @@ import pytest
 from served import ENV, refused, service
 
 import convgym  # noqa: F401
+from convgym.cli.policies import saved_policy
 from convgym.data.logs import read_log
 from convgym.errors import InvalidConfiguration
 from convgym.language.models import CallableModel
@@ -241,7 +242,7 @@ def test_a_saved_policy_replies_as_it_acts(tmp_path):
     policy = discrete.DiscretePolicy([[layer]], "linear")
     path = tmp_path / "linear.zip"
     policy.save(path)
-    responder = responder_of(str(path), SETTINGS)
+    responder = responder_of(str(path), SETTINGS, saved_policy)
     answer = responder.reply([Said("user", OPENING)], 5, {})
     environments = Environments(SETTINGS)
     by_hand = Dialogue(
@@ -249,7 +250,7 @@ def test_a_saved_policy_replies_as_it_acts(tmp_path):
     ).hear(OPENING)
     assert answer == by_hand and responder.name == "linear"
     with pytest.raises(InvalidConfiguration, match="cannot answer in this environment"):
-        responder_of(str(path), ServiceSettings(environments=("ConvGym/Sales-v0",)))
+        responder_of(str(path), ServiceSettings(environments=("ConvGym/Sales-v0",)), saved_policy)
 
 
 def test_a_model_of_stable_baselines3_replies(tmp_path):
@@ -259,7 +260,7 @@ def test_a_model_of_stable_baselines3_replies(tmp_path):
     env = gym.make(ENV, observation="features", action="act", disable_env_checker=True)
     model = MaskablePPO("MlpPolicy", env, n_steps=8, batch_size=8, seed=0)
     model.save(tmp_path / "ppo.zip")
-    responder = responder_of(str(tmp_path / "ppo.zip"), SETTINGS)
+    responder = responder_of(str(tmp_path / "ppo.zip"), SETTINGS, saved_policy)
     first, second = (responder.reply([Said("user", OPENING)], 5, {}) for _ in range(2))
     assert first == second and (first.text or first.calls or first.ended)
 
@@ -277,11 +278,11 @@ def test_a_policy_that_is_none_is_one_sentence(named, told):
 def test_a_file_that_is_no_policy_is_one_sentence(tmp_path):
     path = tmp_path / "policy.zip"
     path.write_bytes(b"not a zip")
-    with pytest.raises(InvalidConfiguration, match="is no policy that can be read"):
-        responder_of(str(path), SETTINGS)
+    with pytest.raises(InvalidConfiguration, match="is no policy of any learner"):
+        responder_of(str(path), SETTINGS, saved_policy)
     shutil.make_archive(str(tmp_path / "empty"), "zip", tmp_path, "policy.zip")
-    with pytest.raises(InvalidConfiguration, match="is no policy that can be read"):
-        responder_of(str(tmp_path / "empty.zip"), SETTINGS)
+    with pytest.raises(InvalidConfiguration, match="is no policy of any learner"):
+        responder_of(str(tmp_path / "empty.zip"), SETTINGS, saved_policy)
 
 
 def test_a_policy_over_vectors_is_turned_away(tmp_path, monkeypatch):

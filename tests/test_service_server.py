@@ -1,6 +1,9 @@
 """The real server: sockets, clients that dawdle, signals; and `convgym serve`."""
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -9,7 +12,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the service needs the extra serve")
 pytest.importorskip("uvicorn", reason="the service needs the extra serve")
 
-from service_process import KEY, ServiceProcess
+from service_process import KEY, ROOT, ServiceProcess
 from typer.testing import CliRunner
 
 from convgym.cli.main import app
@@ -163,3 +166,16 @@ def test_an_address_that_is_taken_is_one_sentence():
 def test_what_cannot_be_served_is_one_sentence(given, told):
     done = CliRunner().invoke(app, ["serve", *given])
     assert done.exit_code == 2 and told in done.output and "Traceback" not in done.output
+
+
+def test_without_the_extra_it_says_what_to_install(tmp_path):
+    code = (
+        "import sys\nsys.modules['fastapi'] = None\nfrom convgym.cli.main import app\n"
+        "app(['serve', '--env', 'ConvGym/TechnicalSupport-v0'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 1 and 'pip install "convgym[serve]"' in done.stderr
+    assert "Traceback" not in done.stderr

@@ -42,11 +42,9 @@ def policy_called(
 
 
 def _made(name: str, env: gym.Env[Any, Any], root: Path, arguments: Mapping[str, Any]) -> Policy:
-    run = run_called(name, root)
-    if run is not None:
-        return _of_run(run)
-    if Path(name).is_file():
-        return policy_in(Path(name))
+    saved = saved_policy(name, root)
+    if saved is not None:
+        return saved
     module, colon, maker = name.partition(":")
     if colon:
         return _of_module(module, maker, arguments)
@@ -59,6 +57,14 @@ def _made(name: str, env: gym.Env[Any, Any], root: Path, arguments: Mapping[str,
         f"no policy is called {name!r}; there are {', '.join(known) or 'no scripted ones here'}; "
         "or give a run, a policy.zip or module:callable"
     )
+
+
+def saved_policy(name: str, root: Path = Path("runs")) -> Policy | None:
+    """The policy of a run or in a file; None where there is neither."""
+    run = run_called(name, root)
+    if run is not None:
+        return _of_run(run)
+    return policy_in(Path(name)) if Path(name).is_file() else None
 
 
 def run_called(name: str, root: Path) -> RunFolder | None:

@@ -49,6 +49,7 @@ def serve(
     threads: Annotated[int, typer.Option(help="Steps and replies at once.")] = 8,
 ) -> None:
     """Serve replies, environment sessions and a page over HTTP, until it is stopped."""
+    from convgym.cli.policies import saved_policy
     from convgym.service.json_log import JsonLog
     from convgym.service.keys import KeyRing
     from convgym.service.settings import DEFAULT_ENVIRONMENT, ServiceSettings
@@ -72,4 +73,4 @@ def serve(
         threads=threads,
     )
     keys = KeyRing() if api_key_file is None else KeyRing.read(api_key_file)
-    start(settings, keys, policy, JsonLog())
+    start(settings, keys, policy, JsonLog(), saved_policy)

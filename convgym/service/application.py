@@ -21,6 +21,15 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from convgym.errors import MissingExtra
+
+try:
+    from fastapi import FastAPI, Request
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import JSONResponse, Response
+    from starlette.exceptions import HTTPException
+except ImportError as error:
+    raise MissingExtra(error.name or "fastapi", "serve") from error
+
 from convgym.service.guard import Guard
 from convgym.service.json_log import JsonLog
 from convgym.service.keys import KeyRing
@@ -33,14 +42,6 @@ from convgym.service.routes_env import env_routes
 from convgym.service.routes_reply import reply_routes
 from convgym.service.settings import ServiceSettings
 from convgym.service.state import State
-
-try:
-    from fastapi import FastAPI, Request
-    from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import JSONResponse, Response
-    from starlette.exceptions import HTTPException
-except ImportError as error:
-    raise MissingExtra(error.name or "fastapi", "serve") from error
 
 _SWEEP_S = 5.0
 

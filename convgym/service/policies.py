@@ -1,13 +1,10 @@
 """Which policy a service speaks with, by a name that a person types.
 
-    oracle, planner, keyword, …       the environment's own scripted agents
-    greet-only, silence, done, …      its null policies
-    runs/policy.zip                   saved: read by whoever is installed for it, see below
-    my_module:make                    what the callable makes: a policy, a function from messages
-                                      to a reply, or a ChatModel; made anew for each conversation
-
-Saved policies are read by the entry points of the group `convgym.policies`: each takes a path and
-returns a policy, or raises InvalidConfiguration for a file that is none of its own.
+oracle, planner, keyword, …       the environment's own scripted agents
+greet-only, silence, done, …      its null policies
+runs/cql-0, policy.zip            saved: read by `saved`, which the command line brings
+my_module:make                    what the callable makes: a policy, a function from messages
+                                  to a reply, or a ChatModel; made anew for each conversation
 """
 
 from __future__ import annotations
@@ -15,23 +12,22 @@ from __future__ import annotations
 import copy
 import importlib
 from collections.abc import Callable
-from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from convgym.errors import ConvGymError, InvalidConfiguration, MissingExtra
+from convgym.errors import ConvGymError, InvalidConfiguration
 from convgym.policies.policy import ActPolicy, Policy
 from convgym.policies.roster import null_policies
 from convgym.simulator import domain_name, policy_of, scripted_agents
 
-GROUP = "convgym.policies"
 Maker = Callable[[], Any]
+Saved = Callable[[str], Policy | None]
+"""The policy that is saved under a name or a path; None where there is none."""
 
 
-def maker_of(named: str, env: gym.Env[Any, Any]) -> Maker:
+def maker_of(named: str, env: gym.Env[Any, Any], saved: Saved | None = None) -> Maker:
     """What makes the policy, function or model that is `named`.
 
     Raises InvalidConfiguration where nothing is.
@@ -43,8 +39,8 @@ def maker_of(named: str, env: gym.Env[Any, Any]) -> Maker:
     else:
         known = {}
     module, colon, maker = named.partition(":")
-    if Path(named).exists():
-        policy = saved(named)
+    policy = saved(named) if saved is not None else None
+    if policy is not None:
         return lambda: copy.copy(policy)  # its weights are shared, its episode is not
     if colon:
         try:
@@ -55,22 +51,6 @@ def maker_of(named: str, env: gym.Env[Any, Any]) -> Maker:
     raise InvalidConfiguration(
         f"no policy is called {named!r}; there are {', '.join(known) or 'none here'}; or give the "
         "path of a saved one, or module:callable"
-    )
-
-
-def saved(path: str | Path) -> Policy:
-    """A policy from a file; raises InvalidConfiguration with what each reader says of it."""
-    told = []
-    for reader in sorted(entry_points(group=GROUP), key=lambda one: one.name):
-        try:
-            found: Policy = reader.load()(path)
-            return found
-        except MissingExtra as error:
-            told.append(f"{reader.name}: {error}")
-        except InvalidConfiguration as error:
-            told.append(f"{reader.name}: {error}")
-    raise InvalidConfiguration(
-        f"{path} is no policy that can be read here ({'; '.join(told) or 'no reader is installed'})"
     )
 
 

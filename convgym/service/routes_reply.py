@@ -27,7 +27,7 @@ def reply_routes(state: State) -> APIRouter:
         owner: str, history: Sequence[Said], seed: int | None, options: Mapping[str, Any]
     ) -> Answer:
         responder = state.responding()
-        answer = await state.work.run(owner, lambda: responder.reply(history, seed, options))
+        answer = await state.replying.run(owner, lambda: responder.reply(history, seed, options))
         state.metrics.count("convgym_replies_total")
         if state.conversations.on:
             said = messages_of(answer)

@@ -65,7 +65,7 @@ class ServiceSettings:
     """In a history."""
     max_message_characters: int = 16_384
     threads: int = 8
-    """Steps and replies at once, of all keys; one key has half of them."""
+    """Steps at once, and replies at once, of all keys; one key has half of them."""
     max_waiting: int = 512
     """Steps and replies that wait for a thread."""
     max_connections: int = 2048

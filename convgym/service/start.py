@@ -12,7 +12,7 @@ from convgym.service.dialogue import Dialogue
 from convgym.service.environments import Environments
 from convgym.service.json_log import JsonLog
 from convgym.service.keys import KeyRing
-from convgym.service.policies import check_speaks, maker_of, speaking
+from convgym.service.policies import Saved, check_speaks, maker_of, speaking
 from convgym.service.responders import ModelResponder, PolicyResponder, Responder, Said
 from convgym.service.settings import ServiceSettings
 
@@ -20,12 +20,18 @@ _FIRST_WORDS = ("Hello.", "Nothing of that sort happened, sorry.")
 """Of the second no phrase is known, so that a model has to read it."""
 
 
-def start(settings: ServiceSettings, keys: KeyRing, policy: str | None, log: JsonLog) -> None:
+def start(
+    settings: ServiceSettings,
+    keys: KeyRing,
+    policy: str | None,
+    log: JsonLog,
+    saved: Saved | None = None,
+) -> None:
     """Serve until a signal comes; raises what `create_app`, `serve` and `responder_of` raise."""
     from convgym.service.application import create_app
     from convgym.service.server import serve
 
-    responder = None if policy is None else responder_of(policy, settings)
+    responder = None if policy is None else responder_of(policy, settings, saved)
     if isinstance(responder, PolicyResponder):
         # What reads a person's words is made at its first use, which takes seconds, and in each
         # of the threads that come to it at once.
@@ -34,11 +40,14 @@ def start(settings: ServiceSettings, keys: KeyRing, policy: str | None, log: Jso
     serve(create_app(settings, keys, responder, log), settings, log)
 
 
-def responder_of(policy: str, settings: ServiceSettings) -> Responder:
-    """What replies by this name; raises InvalidConfiguration where nothing does."""
+def responder_of(policy: str, settings: ServiceSettings, saved: Saved | None = None) -> Responder:
+    """What replies by this name; `saved` finds policies that were saved.
+
+    Raises InvalidConfiguration where nothing does.
+    """
     environments = Environments(settings)
     env = environments.in_words()
-    make = maker_of(policy, env)
+    make = maker_of(policy, env, saved)
     try:
         one = make()
     except TypeError as error:

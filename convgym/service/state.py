@@ -50,18 +50,21 @@ class State:
             settings.session_idle_s,
         )  # fmt: skip
         self.work: Work
+        """Where steps and datasets are worked at."""
+        self.replying: Work
+        """Where replies are: a language model that takes its time holds no step up."""
         self.metrics = self._metrics()
 
     def begin(self) -> None:
         """In the event loop that serves."""
-        self.work = Work(
-            self.settings.threads, self.settings.max_waiting, self.settings.work_timeout_s
-        )
+        limits = self.settings.threads, self.settings.max_waiting, self.settings.work_timeout_s
+        self.work, self.replying = Work(*limits), Work(*limits)
         self.log("started", environments=self.environments.ids, policy=self.policy)
 
     def end(self) -> None:
         """Close all sessions, and write what is to be logged of them."""
         self.work.close()
+        self.replying.close()
         self.sessions.close_all()
         self.conversations.close()
         self.log("stopped")
@@ -120,8 +123,8 @@ class State:
         metrics.counter("convgym_replies_total", "Replies of the policy.")
         metrics.gauge("convgym_sessions", "Open sessions.", lambda: len(self.sessions))
         metrics.gauge("convgym_work_running", "Steps and replies under way.",
-                      lambda: self.work.running)  # fmt: skip
+                      lambda: self.work.running + self.replying.running)  # fmt: skip
         metrics.gauge("convgym_work_waiting", "Steps and replies that wait for a thread.",
-                      lambda: self.work.waiting)  # fmt: skip
+                      lambda: self.work.waiting + self.replying.waiting)  # fmt: skip
         metrics.gauge("convgym_resident_bytes", "Memory of this process.", resident_bytes)
         return metrics
