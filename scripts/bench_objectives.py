@@ -46,6 +46,7 @@ SHARED: dict[str, Any] = {
     "group_size": 8,
     "minibatches": 2,
     "learning_rate": 5e-4,
+    "schedule": "linear",
     "warmup": 10,
     "tokens_per_micro_batch": 4096,
     "sampling": SAMPLING,
