@@ -20,11 +20,10 @@ from convgym.cli.learners import learner_called, policy_in
 from convgym.cli.run_folder import RunFolder
 from convgym.data.building import read_recipe
 from convgym.data.recipes import recipe_ids
-from convgym.desk.folder import FolderDesk
 from convgym.errors import ConvGymError, InvalidConfiguration
 from convgym.policies.policy import ActPolicy, Policy, Script
 from convgym.policies.roster import null_policies
-from convgym.simulator import scripted_agents
+from convgym.simulator import domain_name, scripted_agents
 
 ACTING = {"observation": "features", "action": "act"}
 SPEAKING = {"observation": "dict", "action": "text"}
@@ -112,9 +111,7 @@ def _scripted(env: gym.Env[Any, Any]) -> dict[str, Any]:
         known: dict[str, Any] = dict(scripted_agents(env))
     except InvalidConfiguration:
         return {}
-    domain: Any = env.unwrapped.domain  # type: ignore[attr-defined]
-    own = isinstance(domain, FolderDesk)
-    return known | null_policies(str(domain.made_from[0]) if own else domain.domain)
+    return known | null_policies(domain_name(env))
 
 
 def fits(policy: Policy, env: gym.Env[Any, Any]) -> None:
