@@ -1,6 +1,6 @@
 """Make the language model that comes with ConvGym, from the simulator's own conversations.
 
-    python scripts/make_embedded_model.py [--out trainers/llm/embedded/model] [--conversations 4800]
+    python scripts/make_embedded_model.py [--out trainers/llm/embedded/model] [--conversations 7200]
                                           [--epochs 3] [--seed 0] [--threads 1] [--measure 500]
 
     scripted agents, hesitant ─► conversations, a third of them good ─► byte-level BPE ─► Llama, SFT
@@ -76,7 +76,7 @@ WORKFLOW = (
     "end_conversation",
 )  # fmt: skip
 """The acts that belong to the workflow, right or wrong; a slip is one of them."""
-AGENTS = (("oracle", 0.35, 0.4), ("planner", 0.4, 0.3), ("slot-filling", 0.4, 0.2),
+AGENTS = (("oracle", 0.42, 0.7), ("planner", 0.4, 0.1), ("slot-filling", 0.4, 0.1),
           ("keyword", 0.3, 0.1))  # fmt: skip
 """Who plays: scripted agent, probability of a slip at each turn, share of the conversations."""
 
@@ -354,7 +354,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     it.add_argument("--out", type=Path, default=Path("trainers/llm/embedded/model"))
-    it.add_argument("--conversations", type=int, default=4800)
+    it.add_argument("--conversations", type=int, default=7200)
     it.add_argument("--epochs", type=int, default=3)
     it.add_argument("--batch", type=int, default=16, help="conversations a step")
     it.add_argument("--learning-rate", type=float, default=3e-3)

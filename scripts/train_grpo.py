@@ -7,7 +7,7 @@
 
     [--keywords '{"difficulty": 0.1}'] [--held-out '{"split": "test", "phrases": "held_out"}']
     [--model embedded] [--lora 0] [--system ""] [--max-tokens 24] [--max-context 512]
-    [--max-turns 24] [--slots 64] [--device cpu] [--threads 1] [--episodes 500] [--log metrics]
+    [--max-turns 16] [--slots 64] [--device cpu] [--threads 1] [--episodes 500] [--log metrics]
 
 The model is a folder or a name of transformers, or "embedded": the one that comes with ConvGym.
 Observations are texts, Dicts with a text called `message`, or lists of messages; actions are texts.
@@ -44,7 +44,7 @@ from trainers.llm.text_environment import TextEnvironment
 from trainers.llm.transformers_sampler import TransformersSampler
 
 TUNED: dict[str, Any] = {
-    "iterations": 150,
+    "iterations": 120,
     "seeds_per_iteration": 8,
     "group_size": 8,
     "minibatches": 2,
@@ -73,7 +73,7 @@ def parser() -> argparse.ArgumentParser:
     it.add_argument("--system", help="instead of the environment's; the embedded model has none")
     it.add_argument("--max-tokens", type=int, default=24, help="of a reply")
     it.add_argument("--max-context", type=int, default=512, help="tokens of a conversation")
-    it.add_argument("--max-turns", type=int, default=24, help="replies of a conversation")
+    it.add_argument("--max-turns", type=int, default=16, help="replies of a conversation")
     it.add_argument("--temperature", type=float, default=1.0)
     it.add_argument("--slots", type=int, default=64, help="conversations at a time")
     it.add_argument("--device", default="cpu")
@@ -157,11 +157,10 @@ def run(asked: argparse.Namespace) -> None:
     engine, judge = engine_of(asked, model, {}), engine_of(asked, model, held_out)
     engine.exact = True  # type: ignore[attr-defined]  # the learner's own weights sample
     config = replace(
-        PolicyOptimizerConfig.from_dict({**TUNED, "objective": asked.objective}),
+        PolicyOptimizerConfig.from_dict({**TUNED, "objective": asked.objective, **asked.settings}),
         sampling=engine.sampling,
         seed=asked.seed,
     )
-    config = config.changed(**asked.settings)
     print(f"before: {measured(judge, asked.episodes)}", flush=True)
     cost = Cost()
     callbacks = [cost] if asked.log is None else [cost, CSVLog(asked.log)]
