@@ -94,4 +94,5 @@ def test_what_cannot_be_trained_is_said_in_a_sentence(command, folder, monkeypat
     with pytest.raises(SystemExit, match="actions"):
         run(command, monkeypatch, "CartPole-v1", "--model", folder, *SHORT)
     with pytest.raises(SystemExit, match="did you mean learning_rate"):
-        run(command, monkeypatch, ID, "--model", folder, *SHORT, "--settings", '{"learning_rat": 1}')
+        wrong = ("--settings", '{"learning_rat": 1}')
+        run(command, monkeypatch, ID, "--model", folder, *SHORT, *wrong)
