@@ -38,12 +38,13 @@ import torch
 import convgym  # noqa: F401 (registers the ids)
 from convgym.data.recipes import recipe_ids
 from convgym.errors import ConvGymError, InvalidConfiguration
+from convgym.evaluation.scores import Score
 from convgym.policies.policy import Policy
 from trainers.callbacks import Callback, CSVLog, ProgressBar, TensorBoardLog
 from trainers.offline.config import Shapes, checked
 from trainers.offline.environments import Flat, Masked, flat_size
 from trainers.offline.registry import config_of
-from trainers.offline.scores import Score, score
+from trainers.offline.scores import score
 from trainers.offline.stored_data import chosen, open_dataset, read_source
 from trainers.offline.tuned import STEPS, tuned
 from trainers.offline.value_function import value_function_of

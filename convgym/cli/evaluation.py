@@ -27,10 +27,10 @@ from convgym.cli.policies import (
 )
 from convgym.cli.progress import Bar
 from convgym.cli.replies import replies_to, replies_to_file, speaking
-from convgym.cli.scoring import score
 from convgym.errors import InvalidConfiguration
 from convgym.evaluation.assessment import assessment_of, play_personas
 from convgym.evaluation.repeated import Plan, RepeatedEvaluation, evaluate_repeatedly
+from convgym.evaluation.scores import score
 from convgym.policies.null import FixedReplies
 from convgym.policies.policy import Policy
 from convgym.simulator import SimulatorConfig

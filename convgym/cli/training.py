@@ -20,9 +20,9 @@ from convgym.cli.learners import Job, Learner, Row, Trained, learner_called
 from convgym.cli.progress import Bar
 from convgym.cli.run_config import RunConfig, merged, resolved
 from convgym.cli.run_folder import MetricsLog, RunFolder, begin, begun, check_new, free_name
-from convgym.cli.scoring import score
 from convgym.cli.yaml_text import to_yaml
 from convgym.errors import InvalidConfiguration
+from convgym.evaluation.scores import score
 from convgym.policies.policy import Policy, RandomPolicy
 
 Say = Callable[[str], None]

@@ -31,7 +31,7 @@ from trainers.llm.checkpoints import (
     write_checkpoint,
 )
 from trainers.llm.preference_losses import dpo_losses, implied_rewards
-from trainers.llm.preference_steps import check_steps, means, pieces, take_step
+from trainers.llm.preference_steps import PairSteps, means, pieces, take_step
 from trainers.llm.preferences import Preference, Segments
 from trainers.llm.rollouts import Rollout, RolloutBatch
 from trainers.llm.sft import Report
@@ -48,7 +48,7 @@ _KNOWN, _VALUES = "reference.digests", "reference.log_probs"
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPOConfig:
+class DPOConfig(PairSteps):
     """Direct preference optimisation (Rafailov et al., 2023, arXiv:2305.18290).
 
     L = E[ (1 − ε) · −log σ(Δ) + ε · −log σ(−Δ) ] + α · −log π(chosen) / tokens
@@ -57,29 +57,13 @@ class DPOConfig:
 
     beta: float = 0.1
     """β: how dear it is to leave the reference; above 0."""
-    label_smoothing: float = 0.0
-    """ε: how often a label is taken to be wrong; in [0, ½)."""
     imitation: float = 0.0
     """α: weight of the chosen one's log-loss a token (arXiv:2404.19733, eq. 1)."""
-    learning_rate: float = 5e-5
-    """Of AdamW, after the warm-up."""
-    warmup: int = 0
-    """Steps in which the learning rate rises evenly from 0."""
-    weight_decay: float = 0.0
-    """Of AdamW."""
-    max_grad_norm: float = 1.0
-    """A longer gradient is shortened to it."""
-    batch_size: int = 32
-    """Pairs a step; each pair once, then all in a new order."""
-    micro_batch_size: int | None = None
-    """Pairs whose gradients are computed together; None: all of a step. Changes no result."""
-    seed: int = 0
-    """Of the batches."""
 
     def __post_init__(self) -> None:
         if not 0.0 < self.beta < np.inf:
             raise InvalidConfiguration(f"beta={self.beta}; it must be above 0")
-        check_steps(self)
+        super().__post_init__()
         if not 0.0 <= self.imitation < np.inf:
             raise InvalidConfiguration(f"imitation={self.imitation}; it must be 0 or more")
 

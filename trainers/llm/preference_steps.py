@@ -8,6 +8,7 @@ Knows nothing of models or of what the loss is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,19 +27,41 @@ Columns = dict[str, Tensor]
 """By name a number for each pair, each (B,); `loss` is among them."""
 
 
-def check_steps(config: Any) -> None:
-    """Refuse odd values of the fields that `take_step` reads, and of the label smoothing."""
-    if not 0.0 <= config.label_smoothing < 0.5:
-        raise InvalidConfiguration(f"label_smoothing={config.label_smoothing}; it lies in [0, 0.5)")
-    for name in ("learning_rate", "max_grad_norm"):
-        if not getattr(config, name) > 0.0:
-            raise InvalidConfiguration(f"{name}={getattr(config, name)}; it must be above 0")
-    for name in ("warmup", "weight_decay"):
-        if not getattr(config, name) >= 0:
-            raise InvalidConfiguration(f"{name}={getattr(config, name)}; it must be 0 or more")
-    for name in ("batch_size", "micro_batch_size"):
-        if getattr(config, name) is not None and getattr(config, name) < 1:
-            raise InvalidConfiguration(f"{name}={getattr(config, name)}; it must be 1 or more")
+@dataclass(frozen=True, kw_only=True)
+class PairSteps:
+    """How a learner from pairs steps, whatever its loss."""
+
+    label_smoothing: float = 0.0
+    """ε: how often a label is taken to be wrong; in [0, ½)."""
+    learning_rate: float = 5e-5
+    """Of AdamW, after the warm-up."""
+    warmup: int = 0
+    """Steps in which the learning rate rises evenly from 0."""
+    weight_decay: float = 0.0
+    """Of AdamW."""
+    max_grad_norm: float = 1.0
+    """A longer gradient is shortened to it."""
+    batch_size: int = 32
+    """Pairs a step; each pair once, then all in a new order."""
+    micro_batch_size: int | None = None
+    """Pairs whose gradients are computed together; None: all of a step. Changes no result."""
+    seed: int = 0
+    """Of the batches."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.label_smoothing < 0.5:
+            raise InvalidConfiguration(
+                f"label_smoothing={self.label_smoothing}; it lies in [0, 0.5)"
+            )
+        for name in ("learning_rate", "max_grad_norm"):
+            if not getattr(self, name) > 0.0:
+                raise InvalidConfiguration(f"{name}={getattr(self, name)}; it must be above 0")
+        for name in ("warmup", "weight_decay"):
+            if not getattr(self, name) >= 0:
+                raise InvalidConfiguration(f"{name}={getattr(self, name)}; it must be 0 or more")
+        for name in ("batch_size", "micro_batch_size"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise InvalidConfiguration(f"{name}={getattr(self, name)}; it must be 1 or more")
 
 
 def batch_of(count: int, size: int, seed: int, step: int) -> NDArray[np.int64]:

@@ -37,7 +37,7 @@ from trainers.llm.checkpoints import (
 from trainers.llm.conversations import Message
 from trainers.llm.language_model import LanguageModel
 from trainers.llm.preference_losses import bradley_terry_losses
-from trainers.llm.preference_steps import Columns, check_steps, means, pieces, take_step
+from trainers.llm.preference_steps import Columns, PairSteps, means, pieces, take_step
 from trainers.llm.preferences import Preference
 from trainers.llm.rollouts import Rows
 from trainers.llm.sft import Report
@@ -227,31 +227,14 @@ class RewardModel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RewardModelConfig:
+class RewardModelConfig(PairSteps):
     """Bradley and Terry, 1952, over language models (arXiv:2203.02155, eq. 1).
 
     L = E[ (1 − ε) · −log σ(r_chosen − r_rejected) + ε · −log σ(r_rejected − r_chosen) ]
     """
 
-    label_smoothing: float = 0.0
-    """ε: how often a label is taken to be wrong; in [0, ½)."""
     learning_rate: float = 1e-4
     """Of AdamW, after the warm-up."""
-    warmup: int = 0
-    """Steps in which the learning rate rises evenly from 0."""
-    weight_decay: float = 0.0
-    """Of AdamW."""
-    max_grad_norm: float = 1.0
-    """A longer gradient is shortened to it."""
-    batch_size: int = 32
-    """Pairs a step; each pair once, then all in a new order."""
-    micro_batch_size: int | None = None
-    """Pairs whose gradients are computed together; None: all of a step. Changes no result."""
-    seed: int = 0
-    """Of the batches."""
-
-    def __post_init__(self) -> None:
-        check_steps(self)
 
     def create(self, model: RewardModel) -> RewardLearner:
         """A learner that trains this reward model in place."""

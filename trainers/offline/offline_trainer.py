@@ -24,6 +24,7 @@ from gymnasium import spaces
 
 from convgym.data.transitions import EpisodeArrays
 from convgym.errors import DatasetError, InvalidConfiguration
+from convgym.evaluation.scores import Score
 from convgym.policies.policy import Policy
 from trainers.callbacks import Callback
 from trainers.offline.batches import Transitions
@@ -35,7 +36,7 @@ from trainers.offline.online_tuning import OnlineTuner, TuningConfig
 from trainers.offline.registry import config_of
 from trainers.offline.sampling import Sampling
 from trainers.offline.saved_policies import load_policy
-from trainers.offline.scores import Score, score
+from trainers.offline.scores import score
 from trainers.offline.stored_data import Source, chosen, read_source, sampling_of
 from trainers.offline.value_function import ValueFunction, value_function_of
 

@@ -1,6 +1,7 @@
 """What a policy scores in any environment, with intervals; ConvGym's tasks come in their order.
 
-Episode i is a keyed draw from (seed, i), so that two policies meet the same episodes.
+Episode i is a keyed draw from (seed, i), so that two policies meet the same episodes; where there
+are splits of tasks, they are the first ones of `split`. Knows nothing of learners.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 import gymnasium as gym
 
 from convgym.engine.keys import child
+from convgym.errors import InvalidConfiguration
 from convgym.evaluation.evaluate import plans
 from convgym.evaluation.intervals import mean_interval, wilson
 from convgym.evaluation.rollout import Rollout, play
@@ -48,11 +50,16 @@ class Score:
 def score(
     policy: Policy, env: gym.Env[Any, Any], episodes: int, *, seed: int = 0, split: str = "test"
 ) -> Score:
-    """Let `policy` play; raises InvalidConfiguration for more episodes than the split has."""
+    """Let `policy` play.
+
+    Raises InvalidConfiguration for fewer than two episodes, or more than the split has.
+    """
     if hasattr(env.unwrapped, "draws_tasks"):
         planned = plans(episodes, seed, split, None, env.unwrapped.draws_tasks)
-    else:
+    elif episodes >= 2:
         planned = [(child(seed, index), {}) for index in range(episodes)]
+    else:
+        raise InvalidConfiguration(f"episodes={episodes}; an interval takes 2 or more")
     played = [play(env, policy, seed=key, options=how or None, keep=False) for key, how in planned]
     return summary(policy.name, played)
 
