@@ -6,6 +6,9 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
+
+pytest.importorskip("transformers", reason="language models need the extra llm")
+
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 

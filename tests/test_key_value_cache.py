@@ -1,8 +1,12 @@
 """Lanes of keys and values: what is written, copied and swapped, beside plain lists."""
 
-import torch
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+pytest.importorskip("transformers", reason="language models need the extra llm")
+
+import torch
 
 from trainers.llm.key_value_cache import KeyValueCache
 

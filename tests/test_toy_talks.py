@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+pytest.importorskip("transformers", reason="language models need the extra llm")
+
 from convgym.envs.memory import ConversationMemory
 from convgym.envs.plan import PlanContext
 from convgym.envs.trials import Trials

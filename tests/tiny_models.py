@@ -6,6 +6,10 @@ models have random weights, and the same arguments give the same weights.
 
 from collections.abc import Sequence
 
+import pytest
+
+pytest.importorskip("transformers", reason="language models need the extra llm")
+
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
