@@ -248,7 +248,10 @@ def fit(model: Any, rows: Sequence[Row], asked: argparse.Namespace) -> None:
             cosine = 0.5 * (1 + math.cos(math.pi * step / steps))
             for group in optimizer.param_groups:
                 group["lr"] = asked.learning_rate * warm * (0.05 + 0.95 * cosine)
-            total, said = losses(model, batch, asked.read)
+            tokens, own = padded(batch)
+            words = model.config.vocab_size - sum(HANDLES.values())
+            seen = misread(tokens, words, asked.noise, rng)
+            total, said = losses(model, seen, tokens, own, asked.read)
             optimizer.zero_grad(set_to_none=True)
             (total / usual).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -259,14 +262,31 @@ def fit(model: Any, rows: Sequence[Row], asked: argparse.Namespace) -> None:
     model.eval()
 
 
-def losses(model: Any, rows: Sequence[Row], read: float) -> tuple[torch.Tensor, float]:
+def misread(tokens: torch.Tensor, words: int, rate: float, rng: np.random.Generator) -> Any:
+    """Some of the user's words made those of others, so that a model leans on no single one.
+
+    Wordings that it has not read then tell it more. `words` is the number of tokens before the
+    handles, which stay.  # (B, T)
+    """
+    ids = tokens.numpy()
+    marks = np.where((ids > 0) & (ids < len(SPECIALS)), np.arange(ids.shape[1]), 0)
+    speaker = np.take_along_axis(ids, np.maximum.accumulate(marks, axis=1), axis=1)
+    heard = (speaker == SPECIALS.index("<|user|>")) & (ids >= len(SPECIALS)) & (ids < words)
+    changed = heard & (rng.random(ids.shape) < rate)
+    found = ids.copy()
+    found[changed] = rng.choice(ids[heard], int(changed.sum()))
+    return torch.from_numpy(found)
+
+
+def losses(
+    model: Any, seen: torch.Tensor, tokens: torch.Tensor, own: torch.Tensor, read: float
+) -> tuple[torch.Tensor, float]:
     """Weighted sum over the tokens of a batch, and the mean over those that were said.
 
     A sum, because rows of like length share a batch: a mean over each batch's own tokens would
     give those of short conversations, which ended too early, more weight than others.
     """
-    tokens, own = padded(rows)
-    states = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state[:, :-1]
+    states = model.base_model(input_ids=seen, use_cache=False).last_hidden_state[:, :-1]
     target, said = tokens[:, 1:], own[:, 1:]
     weight = torch.where(said, 1.0, read) * (target != 0)
     at = weight > 0
@@ -359,6 +379,7 @@ def main() -> None:
     it.add_argument("--batch", type=int, default=16, help="conversations a step")
     it.add_argument("--learning-rate", type=float, default=3e-3)
     it.add_argument("--read", type=float, default=0.25, help="weight of a token that was read")
+    it.add_argument("--noise", type=float, default=0.15, help="share of a user's words misread")
     it.add_argument("--vocabulary", type=int, default=1000)
     it.add_argument("--width", type=int, default=96)
     it.add_argument("--layers", type=int, default=4)

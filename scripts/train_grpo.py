@@ -49,6 +49,7 @@ TUNED: dict[str, Any] = {
     "group_size": 8,
     "minibatches": 2,
     "learning_rate": 5e-4,
+    "schedule": "linear",
     "warmup": 10,
     "tokens_per_micro_batch": 4096,
 }

@@ -6,9 +6,6 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
-
-pytest.importorskip("transformers", reason="language models need the extra llm")
-
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -46,7 +43,7 @@ def model():
 @pytest.fixture(scope="module")
 def played(made):
     """Conversations of the scripted agents, and whether they were good."""
-    return list(made.conversations(120, seed=7))
+    return list(made.conversations(80, seed=7))
 
 
 def test_it_is_small_and_half_precise():
@@ -128,17 +125,35 @@ def test_every_said_token_counts_alike_whatever_the_batches(made, model, played)
     """Named after a mistake: a mean over each batch of like lengths made agents end too early."""
     form = ChatFormat(model.tokenizer)
     rows = [made.row_of(said, form) for said, _ in played[:24]]
-    whole = float(made.losses(model.module, rows, 0.25)[0].detach())
+
+    def loss(batch):
+        tokens, own = made.padded(batch)
+        return made.losses(model.module, tokens, tokens, own, 0.25)[0]
+
+    whole = float(loss(rows).detach())
     rng = np.random.default_rng(0)
-    parts = [made.losses(model.module, batch, 0.25)[0] for batch in made.batches(rows, 5, rng)]
+    parts = [loss(batch) for batch in made.batches(rows, 5, rng)]
     assert float(sum(parts).detach()) == pytest.approx(whole, rel=1e-4)
     ids, own = rows[0]
     with torch.no_grad():
         chances = model.module(torch.tensor(ids)[None]).logits[0].log_softmax(-1)
     each = [-float(chances[t - 1, ids[t]]) * (1.0 if own[t] else 0.25) for t in range(1, len(ids))]
-    assert float(made.losses(model.module, rows[:1], 0.25)[0].detach()) == pytest.approx(
-        sum(each), rel=1e-4
-    )
+    assert float(loss(rows[:1]).detach()) == pytest.approx(sum(each), rel=1e-4)
+
+
+def test_only_words_of_the_user_are_misread(made, model, played):
+    form = ChatFormat(model.tokenizer)
+    tokens, own = made.padded([made.row_of(said, form) for said, _ in played[:40]])
+    words = model.module.config.vocab_size - sum(made.HANDLES.values())
+    assert torch.equal(made.misread(tokens, words, 0.0, np.random.default_rng(0)), tokens)
+    seen = made.misread(tokens, words, 0.5, np.random.default_rng(0))
+    changed = seen != tokens
+    assert not (changed & own).any() and 0.1 < changed.float().mean() < 0.4
+    speaker = ""
+    for was, now in zip(tokens[0].tolist(), seen[0].tolist(), strict=True):
+        piece = model.tokenizer.decode([was])
+        speaker = piece if piece in made.SPECIALS[2:] else speaker
+        assert was == now or (speaker == "<|user|>" and was < words)
 
 
 @pytest.mark.slow

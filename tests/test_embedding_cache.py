@@ -174,10 +174,11 @@ def write_some(folder, seed):
 
 
 @can_fork
-def test_a_hundred_kills_leave_nothing_wrong(tmp_path):
+@pytest.mark.parametrize("kills", [20, pytest.param(100, marks=pytest.mark.slow)])
+def test_kills_leave_nothing_wrong(tmp_path, kills):
     fork, rng = multiprocessing.get_context("fork"), random.Random(0)
     grown = 0
-    for kill in range(100):
+    for kill in range(kills):
         writer = fork.Process(target=write_forever, args=(tmp_path, kill))
         writer.start()
         time.sleep(rng.uniform(0.005, 0.06))

@@ -55,7 +55,10 @@ def mostly_wrong(count: int, labelled: bool) -> list[Conversation]:
     return made
 
 
-@pytest.mark.parametrize("labelled", [True, False], ids=["labels", "clusters"])
+@pytest.mark.parametrize(
+    "labelled",
+    [pytest.param(True, id="labels", marks=pytest.mark.slow), pytest.param(False, id="clusters")],
+)
 def test_cql_finds_the_better_act_where_imitation_does_not(script, tmp_path, labelled):
     log, out = tmp_path / "log.jsonl", tmp_path / "policy"
     write_log(log, mostly_wrong(400, labelled))

@@ -272,7 +272,7 @@ def test_no_goal_is_shown_before_it_is_uttered(observation, action, split):
     """Uttered: the customer has said it, or a tool that reads or changes records has."""
     env = gym.make(ID, observation=observation, action=action).unwrapped
     looked = 0
-    for number in range(60):
+    for number in range(30):
         task, told, refused = DESK.task(split, number), set(), False
         values = secrets(task)
         policy = OraclePolicy(noise=0.2 * (number % 2))

@@ -68,7 +68,15 @@ TRUTHS = {
 }
 
 
-@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize(
+    "probe",
+    [
+        pytest.param("constant", marks=pytest.mark.slow),  # "by act" without a difference
+        "discounted",
+        pytest.param("by observation", marks=pytest.mark.slow),
+        "by act",
+    ],
+)
 @pytest.mark.parametrize("algorithm", WITH_Q)
 def test_values_of_a_probe_are_true(algorithm, probe):
     data = [conversation(seen + OVER, acts, rewards) for seen, acts, rewards in PROBES[probe]]

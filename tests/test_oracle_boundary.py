@@ -90,7 +90,10 @@ def test_only_features_and_mask_cross_the_boundary():
 # -- the ladder ------------------------------------------------------------------------------------
 
 
-@every_split
+@pytest.mark.parametrize(
+    "split",
+    [pytest.param(s, marks=() if s in ("train", "test") else pytest.mark.slow) for s in SPLITS],
+)
 def test_the_ladder_is_in_order(split):
     """random ≤ keyword < slot-filling < planner < oracle, on one set of customers."""
     scored = [evaluate(rung(), acting(), episodes=200, split=split) for rung in LADDER]

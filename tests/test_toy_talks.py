@@ -121,7 +121,7 @@ def test_recorded_replies_teach_what_went_well():
     assert critic(logs[0].messages).shape == (7,)
     penalty = RecordedReplies(model, logs, critic, config, conversations=40)
     before = float(penalty().detach())
-    goal = PolicyOptimizerConfig(
+    goal = PolicyOptimizerConfig(  # groups so small that their rewards hardly ever differ
         seeds_per_iteration=2, group_size=2, learning_rate=3e-3, iterations=8, sampling=SAMPLING,
         flat_patience=None,
     )  # fmt: skip
@@ -130,5 +130,5 @@ def test_recorded_replies_teach_what_went_well():
         penalties={"logs": penalty},
     )  # fmt: skip
     rows = learner.train()
-    assert float(penalty().detach()) < before
-    assert any("logs" in row for row in rows)
+    assert float(penalty().detach()) < before - 0.1
+    assert all("logs" in row for row in rows)

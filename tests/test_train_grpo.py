@@ -61,7 +61,10 @@ def run(command, monkeypatch, *arguments):
 
 
 SHORT = ("--max-tokens", 6, "--max-context", 128, "--episodes", 16, "--slots", 16)
-FEW = '{"iterations": 3, "seeds_per_iteration": 2, "group_size": 4, "learning_rate": 0.003}'
+FEW = (
+    '{"iterations": 3, "seeds_per_iteration": 2, "group_size": 4, "learning_rate": 0.003,'
+    ' "schedule": "constant"}'
+)
 
 
 def test_a_foreign_environment_is_learnt_from(command, folder, tmp_path, monkeypatch, capsys):

@@ -122,9 +122,10 @@ class PolicyUpdate:
         """Learn from an iteration's rows; what to watch."""
         watched = Watched()
         for number, index in enumerate(minibatches(len(batch.teaches), self.config, iteration)):
-            if not bool(batch.teaches[index].any()):
-                continue
-            watched.add(self._step(batch, index, measures_sampler=number == 0))
+            if bool(batch.teaches[index].any()):
+                watched.add(self._step(batch, index, measures_sampler=number == 0))
+            elif self.penalties:  # they have something to say where rewards have not
+                watched.add(self._penalty_alone())
         found = watched.summary()
         if batch.old_values is not None and batch.returns is not None:
             found["explained_variance"] = explained_variance(
@@ -177,6 +178,13 @@ class PolicyUpdate:
         tokens = int(batch.rows.mask[scored_rows].sum())
         found = mean_gap(_added_up(added, len(parts), totals.tokens / max(1, tokens)))
         return found | self._penalty() | self._move(optimizer)
+
+    def _penalty_alone(self) -> dict[str, float]:
+        """One optimiser step where no row teaches."""
+        optimizer = self.optimizer
+        assert optimizer is not None
+        optimizer.zero_grad(set_to_none=True)
+        return self._penalty() | self._move(optimizer)
 
     def _penalty(self) -> dict[str, float]:
         """Losses of the weights themselves, added to the gradient."""
