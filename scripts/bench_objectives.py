@@ -45,7 +45,7 @@ SHARED: dict[str, Any] = {
     "seeds_per_iteration": 8,
     "group_size": 8,
     "minibatches": 2,
-    "learning_rate": 5e-4,
+    "learning_rate": 4e-4,
     "schedule": "linear",
     "warmup": 10,
     "tokens_per_micro_batch": 4096,

@@ -44,11 +44,11 @@ from trainers.llm.text_environment import TextEnvironment
 from trainers.llm.transformers_sampler import TransformersSampler
 
 TUNED: dict[str, Any] = {
-    "iterations": 120,
+    "iterations": 140,
     "seeds_per_iteration": 8,
     "group_size": 8,
     "minibatches": 2,
-    "learning_rate": 5e-4,
+    "learning_rate": 4e-4,
     "schedule": "linear",
     "warmup": 10,
     "tokens_per_micro_batch": 4096,
