@@ -71,7 +71,7 @@ def config_of(seed: int, iterations: int, goal: Objective = GRPO) -> PolicyOptim
         seeds_per_iteration=8,
         group_size=8,
         minibatches=2,
-        learning_rate=4e-3,
+        learning_rate=2e-3,
         iterations=iterations,
         sampling=SAMPLING,
         evaluation_episodes=200,
@@ -102,7 +102,7 @@ def success(
 
 def memory(seed: int) -> tuple[float, float]:
     """Values said before."""
-    return success(Recall, seed, 150), success(lambda: ConversationMemory(Recall()), seed, 150)
+    return success(Recall, seed, 200), success(lambda: ConversationMemory(Recall()), seed, 200)
 
 
 def trials(seed: int) -> tuple[float, float]:
@@ -111,7 +111,7 @@ def trials(seed: int) -> tuple[float, float]:
     def remembering() -> Any:
         return Trials(ConversationMemory(Returning(), recalled=1, note=last_words), 3)
 
-    return success(lambda: Trials(Returning(), 3), seed, 120), success(remembering, seed, 120)
+    return success(lambda: Trials(Returning(), 3), seed, 150), success(remembering, seed, 150)
 
 
 def summary(seed: int) -> tuple[float, float]:
@@ -120,12 +120,12 @@ def summary(seed: int) -> tuple[float, float]:
     def window(strategy: Any) -> Any:
         return lambda: ContextWindow(Recall(), strategy, messages=2)
 
-    return success(window("sliding_window"), seed, 200), success(window("summary"), seed, 200)
+    return success(window("sliding_window"), seed, 250), success(window("summary"), seed, 250)
 
 
 def plan(seed: int) -> tuple[float, float]:
     """A plan and its progress."""
-    return success(Routine, seed, 100), success(lambda: PlanContext(Routine(), ROUTINE), seed, 100)
+    return success(Routine, seed, 150), success(lambda: PlanContext(Routine(), ROUTINE), seed, 150)
 
 
 def hybrid(seed: int) -> tuple[float, float]:
@@ -187,8 +187,9 @@ def continual(method: Method) -> Callable[[int], tuple[float, float]]:
                 for kind in (_Colours, _OtherColours)
             }
             kept = ContinualConfig(
-                method=way, task_switch_iterations=80, lwf_coefficient=0.2, ewc_strength=1000.0
-            )
+                method=way, task_switch_iterations=120, replay_capacity=32, lwf_coefficient=0.2,
+                ewc_strength=30.0,
+            )  # fmt: skip
             learner = ContinualLearner(model, tasks, config, kept)
             found.append(learner.train().average)
         return found[0], found[1]

@@ -20,7 +20,7 @@ class OneCue(ToyCollector):
         return super().collect([2 * s + self.cue for s in seeds], group_size, rng_seed, version)
 
 
-def learnt(method, seed=0, iterations=50, episodes=64, **continual):
+def learner_of(method, seed=0, iterations=50, episodes=64, **continual):
     model = toy_model(seed)
     config = PolicyOptimizerConfig(
         objective="grpo", seeds_per_iteration=4, group_size=8, learning_rate=3e-3, minibatches=2,
@@ -28,7 +28,11 @@ def learnt(method, seed=0, iterations=50, episodes=64, **continual):
     )  # fmt: skip
     kept = ContinualConfig(method=method, task_switch_iterations=iterations, **continual)
     tasks = {"first": OneCue(model, 0), "second": OneCue(model, 1)}
-    return ContinualLearner(model, tasks, config, kept).train()
+    return ContinualLearner(model, tasks, config, kept)
+
+
+def learnt(*arguments, **options):
+    return learner_of(*arguments, **options).train()
 
 
 def test_forgetting_by_hand():
@@ -53,6 +57,16 @@ def test_the_same_seed_forgets_alike():
     first, again = (learnt("replay_lwf", iterations=4, episodes=16) for _ in range(2))
     assert first.rows[1][-1]["loss"] == again.rows[1][-1]["loss"]
     assert np.array_equal(first.success, again.success)
+
+
+def test_a_replayed_group_is_of_one_seed_and_one_iteration():
+    """Named after a mistake: each iteration numbers its groups anew, so that they ran together."""
+    learner = learner_of("replay", iterations=6, episodes=8)
+    learner.train()
+    kept = learner.replay.kept("first")
+    assert kept
+    for group in kept:
+        assert len(group) == 8 and len({(r.seed, r.version) for r in group}) == 1
 
 
 @pytest.mark.slow

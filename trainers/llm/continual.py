@@ -31,7 +31,7 @@ from trainers.llm.objectives import KLPenalty
 from trainers.llm.policy_config import PolicyOptimizerConfig
 from trainers.llm.policy_optimizer import PolicyOptimizer
 from trainers.llm.replay import RolloutReplay
-from trainers.llm.rollout_collection import Collector
+from trainers.llm.rollout_collection import Collector, with_spread
 from trainers.llm.rollouts import Rollout, RolloutBatch, Rows
 
 Method = Literal["none", "replay", "lwf", "ewc", "replay_lwf"]
@@ -47,8 +47,12 @@ class ContinualConfig:
     """Iterations of each task."""
     replay_groups: int = 4
     """Groups of earlier tasks in each iteration, beside the new ones."""
-    replay_capacity: int = 256
-    """Groups that are kept of all earlier tasks."""
+    replay_capacity: int = 64
+    """Groups that are kept of all earlier tasks: the newest that taught.
+
+    A clipped ratio protects a reply only up to the probability that it was sampled with, so that
+    older groups, of a policy that knew less, hold a task less firmly.
+    """
     balanced_replay: bool = True
     """Whether each earlier task has the same share of them."""
     lwf_coefficient: float = 0.1
@@ -158,10 +162,12 @@ class ContinualLearner:
     def _learn(self, number: int, name: str) -> list[dict[str, float]]:
         """One task: the one loop, with what the method adds from the second task on."""
         recent: list[Rollout] = []
+        most = self.continual.replay_capacity * self.config.group_size
 
         def beside(rollouts: list[Rollout]) -> list[Rollout]:
-            recent.extend(rollouts)
-            del recent[: -_RECENT * self.config.seeds_per_iteration * self.config.group_size]
+            first = recent[-1].group + 1 if recent else 0  # each iteration numbers its own from 0
+            recent.extend(replace(r, group=first + r.group) for r in with_spread(rollouts))
+            del recent[:-most]
             return rollouts + self.replay.draw(self.continual.replay_groups)
 
         optimizer = PolicyOptimizer(
@@ -185,7 +191,11 @@ class ContinualLearner:
         return config.changed(objective=replace(config.goal, kl=near))
 
     def _keep(self, name: str, recent: list[Rollout]) -> None:
-        """Of a finished task, what the method needs; its newest conversations are its best."""
+        """Of a finished task, what the method needs: the newest conversations that still taught.
+
+        Those of the end teach nothing where a task is mastered: all of a group earn alike, and no
+        weight moves what is certain.
+        """
         valid = [rollout for rollout in recent if rollout.valid]
         if self.continual.replays:
             self.replay.add(name, [replace(r, version=_EARLIER) for r in valid])
@@ -208,7 +218,5 @@ class ContinualLearner:
         return np.array(found)
 
 
-_RECENT = 16
-"""Newest iterations of a task that may be kept."""
 _EARLIER = -1
 """Version of what an earlier task's policies have sampled: no policy of the running task's."""

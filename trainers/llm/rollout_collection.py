@@ -92,13 +92,13 @@ class Collection:
             penalties += penalty
             attempts += 1
             if config.resample:
-                found = _with_spread(found)
+                found = with_spread(found)
             kept += found
             missing = config.seeds_per_iteration - len({rollout.group for rollout in kept})
             if not config.resample:
                 break
         penalty_mean = float(np.mean(penalties)) if penalties else 0.0
-        return Gathered(kept, played, attempts, penalty_mean, bool(_with_spread(kept)))
+        return Gathered(kept, played, attempts, penalty_mean, bool(with_spread(kept)))
 
     def evaluate(self) -> list[Rollout]:
         """One rollout of each held-out seed, sampled alike at every evaluation."""
@@ -151,7 +151,7 @@ def _penalised(
     return found, taken
 
 
-def _with_spread(rollouts: list[Rollout]) -> list[Rollout]:
+def with_spread(rollouts: list[Rollout]) -> list[Rollout]:
     """Those whose group has rewards that differ."""
     if not rollouts:
         return []
@@ -183,7 +183,7 @@ def rollout_statistics(gathered: Gathered) -> dict[str, float]:
     returns = np.array([rollout.return_ for rollout in valid])
     lengths = np.array([rollout.sampled for rollout in valid])
     groups = {rollout.group for rollout in valid}
-    lively = {rollout.group for rollout in _with_spread(valid)}
+    lively = {rollout.group for rollout in with_spread(valid)}
     return found | {
         "reward_mean": float(returns.mean()),
         "reward_std": float(returns.std()),
