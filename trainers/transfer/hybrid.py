@@ -170,7 +170,7 @@ def pretrain_critic(
 class CriticShaping:
     """Rollouts with δ of each turn in place of its reward, for credit by turn.
 
-    Credit: `GroupRelative(credit="turn", discount=γ λ)`, as `credit` gives it.
+    Credit: `GroupRelative(credit="turn", discount=γ λ)`.
     """
 
     def __init__(self, critic: Critic, *, discount: float = 1.0, lam: float = 1.0) -> None:
