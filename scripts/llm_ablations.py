@@ -7,7 +7,8 @@
     trials     each conversation for itself     and what was noted of the one before
     summary    a window of two messages         and a summary of what left it
     plan       the newest message alone         and the plan's progress
-    hybrid     GRPO                             credit by turn from values of 4,000 logged chats
+    hybrid     GRPO, paid for all or nothing    and 1,000 chats of a middling agent: their values
+                                                in the credit, their better replies beside it
     replay,    the second of two tasks alone    and the first one's conversations, or a KL to the
     lwf, ewc                                    model as it was, or elastic weights
 
@@ -37,10 +38,11 @@ from convgym.envs.plan import PlanContext
 from convgym.envs.trials import Trials
 from trainers.llm.chat_format import ChatFormat
 from trainers.llm.continual import ContinualConfig, ContinualLearner, Method
+from trainers.llm.conversations import Chat
 from trainers.llm.credit import GroupRelative
 from trainers.llm.objectives import GRPO, Objective
 from trainers.llm.policy_config import PolicyOptimizerConfig
-from trainers.llm.policy_optimizer import PolicyOptimizer, Prepare
+from trainers.llm.policy_optimizer import PolicyOptimizer
 from trainers.llm.rollout_engine import RolloutEngine
 from trainers.llm.sampling import Sampling
 from trainers.llm.text_environment import History, TextEnvironment
@@ -56,10 +58,16 @@ from trainers.toy_talks import (
     last_words,
     word_model,
 )
-from trainers.transfer.hybrid import CriticShaping, HybridConfig, chat_of, pretrain_critic
+from trainers.transfer.hybrid import (
+    CriticShaping,
+    HybridConfig,
+    RecordedReplies,
+    chat_of,
+    pretrain_critic,
+)
 
 SAMPLING = Sampling(max_tokens=1, max_context=200)
-LOGS = 4000
+LOGS = 1000
 STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
 """97.5 % quantiles of Student's distribution for so many pairs."""
 
@@ -85,14 +93,10 @@ def success(
     seed: int,
     iterations: int,
     history: History = "replace",
-    prepare: Sequence[Prepare] = (),
-    goal: Objective = GRPO,
 ) -> float:
     """Of a model that learned in this environment."""
     environment = TextEnvironment(make, history=history)
-    learner = PolicyOptimizer(
-        word_model(seed), environment, config_of(seed, iterations, goal), prepare=prepare
-    )
+    learner = PolicyOptimizer(word_model(seed), environment, config_of(seed, iterations))
     learner.train()
     return learner.evaluate()["evaluation_success"]
 
@@ -128,26 +132,46 @@ def plan(seed: int) -> tuple[float, float]:
     return success(Routine, seed, 150), success(lambda: PlanContext(Routine(), ROUTINE), seed, 150)
 
 
-def hybrid(seed: int) -> tuple[float, float]:
-    """Values from logs; the side without gets as many conversations more as the logs have."""
-    logger = word_model(seed + 1000)
+class _Errands(Chores):
+    """All or nothing: online alone, hardly a conversation ever earns anything."""
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        message, _, terminated, truncated, info = super().step(action)
+        return message, float(info["success"]), terminated, truncated, info
+
+
+def half_learnt(seed: int) -> list[Chat]:
+    """Conversations of an agent that learned for a while where errands were paid one by one."""
+    model = word_model(seed + 1000)
+    PolicyOptimizer(model, TextEnvironment(Chores), config_of(seed + 1000, 60)).train()
     engine = RolloutEngine(
-        Chores, TransformersSampler(logger.causal), ChatFormat(logger.tokenizer), SAMPLING
+        _Errands, TransformersSampler(model.causal), ChatFormat(model.tokenizer), SAMPLING
     )
-    logs = [chat_of(rollout) for rollout in engine.collect(range(LOGS), 1, rng_seed=seed)]
+    return [chat_of(rollout) for rollout in engine.collect(range(LOGS), 1, rng_seed=seed)]
+
+
+def hybrid(seed: int) -> tuple[float, float]:
+    """Logs; the side without gets as many conversations more as the logs have."""
+    logs, iterations = half_learnt(seed), 60
     options = {
         "hidden": (128,), "batch_size": 256, "learning_rate": 1e-3, "expectile": 0.5, "critics": 1,
     }  # fmt: skip
     fitted = HybridConfig(
-        offline_algorithm="iql", offline_pretrain_steps=1500, offline_options=options, seed=seed
-    )
+        offline_algorithm="iql", offline_pretrain_steps=1500, offline_options=options, seed=seed,
+        online_ratio=0.5, temperature=0.2,
+    )  # fmt: skip
     critic = pretrain_critic(logs, fitted, encoder="hashed:64", messages=12)
-    by_turn = replace(GRPO, credit=GroupRelative(credit="turn"))
-    iterations, more = 60, round(LOGS / 64)
-    guided = success(
-        Chores, seed, iterations, "auto", prepare=[CriticShaping(critic)], goal=by_turn
+    model = word_model(seed)
+    guided = PolicyOptimizer(
+        model,
+        TextEnvironment(_Errands),
+        config_of(seed, iterations, replace(GRPO, credit=GroupRelative(credit="turn"))),
+        prepare=[CriticShaping(critic)],
+        penalties={"logs": RecordedReplies(model, logs, critic, fitted)},
     )
-    return success(Chores, seed, iterations + more, "auto"), guided
+    guided.train()
+    alone = success(_Errands, seed, iterations + round(LOGS / 64), "auto")
+    return alone, guided.evaluate()["evaluation_success"]
 
 
 class _Colours(Chores):
