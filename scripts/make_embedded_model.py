@@ -3,7 +3,7 @@
     python scripts/make_embedded_model.py [--out trainers/llm/embedded/model] [--conversations 7200]
                                           [--epochs 3] [--seed 0] [--threads 1] [--measure 500]
     python scripts/make_embedded_model.py --domains customer-service technical-support sales
-                                          --conversations 4000 --vocabulary 1500 --out joint
+                                          --conversations 5000 --vocabulary 1300 --out joint
 
     scripted agents, hesitant ─► conversations, a third of them good ─► byte-level BPE ─► Llama, SFT
 
@@ -62,8 +62,8 @@ USUAL = ("customer-service",)
 AGENTS = {
     "customer-service": (("oracle", 0.42, 0.7), ("planner", 0.4, 0.1), ("slot-filling", 0.4, 0.1),
                          ("keyword", 0.3, 0.1)),
-    "technical-support": (("oracle", 0.42, 0.7), ("planner", 0.4, 0.2), ("keyword", 0.3, 0.1)),
-    "sales": (("firm oracle", 0.3, 0.8), ("slot-filling", 0.3, 0.1), ("keyword", 0.3, 0.1)),
+    "technical-support": (("oracle", 0.45, 0.8), ("planner", 0.4, 0.1), ("keyword", 0.3, 0.1)),
+    "sales": (("firm oracle", 0.25, 0.8), ("slot-filling", 0.25, 0.1), ("keyword", 0.25, 0.1)),
 }  # fmt: skip
 """Who plays: scripted agent, probability of a slip at each turn, share of the conversations."""
 
