@@ -9,11 +9,11 @@
 
 The agents are those of the ladder (keyword, slot-filling, planner, oracle) at the desk of
 `ConvGym/OneRequest-v0`, on the training split and its wordings; with several domains, at each
-desk as often (`embedded_agents.toml`). Each turn they may slip and do another legal act of that
-workflow, so that most conversations fail: a model that imitates them
-succeeds now and then, and has all that it needs to learn the rest by reinforcement. What they say
-is short, one wording an act, each of which the customer understands. The same arguments give the
-same model on the same machine.
+desk as often. Each turn they may slip and do another legal act of that workflow, so that most
+conversations fail: a model that imitates them succeeds now and then, and has all that it needs to
+learn the rest by reinforcement. What they say is short, one wording an act, each of which the
+customer understands; it stands in `embedded_agents.toml`. The same arguments give the same model
+on the same machine.
 """
 
 from __future__ import annotations
