@@ -2,15 +2,18 @@
 
     python scripts/make_embedded_model.py [--out trainers/llm/embedded/model] [--conversations 7200]
                                           [--epochs 3] [--seed 0] [--threads 1] [--measure 500]
+    python scripts/make_embedded_model.py --domains customer-service technical-support sales
+                                          --conversations 5000 --vocabulary 1300 --out joint
 
     scripted agents, hesitant ─► conversations, a third of them good ─► byte-level BPE ─► Llama, SFT
 
 The agents are those of the ladder (keyword, slot-filling, planner, oracle) at the desk of
-`ConvGym/OneRequest-v0`, on the training split and its wordings. Each turn they may slip and do
-another legal act of that workflow, so that most conversations fail: a model that imitates them
-succeeds now and then, and has all that it needs to learn the rest by reinforcement. What they say
-is short, one wording an act, each of which the customer understands. The same arguments give the
-same model on the same machine.
+`ConvGym/OneRequest-v0`, on the training split and its wordings; with several domains, at each
+desk as often. Each turn they may slip and do another legal act of that workflow, so that most
+conversations fail: a model that imitates them succeeds now and then, and has all that it needs to
+learn the rest by reinforcement. What they say is short, one wording an act, each of which the
+customer understands; it stands in `embedded_agents.toml`. The same arguments give the same model
+on the same machine.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ import math
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +44,7 @@ from convgym.language.phrases import PhraseBank
 from convgym.policies.policy import ActPolicy
 from convgym.policies.rendered import RenderedPolicy
 from convgym.policies.roster import ladder
+from convgym.policies.sales import FirmOraclePolicy
 from trainers.llm.chat_format import ChatFormat
 from trainers.llm.conversations import Message
 from trainers.llm.language_model import LanguageModel
@@ -49,35 +54,17 @@ from trainers.llm.text_environment import TextEnvironment
 from trainers.llm.transformers_sampler import TransformersSampler
 
 ENVIRONMENT = "ConvGym/OneRequest-v0"
-DOMAIN = "customer-service"
-SHORT = {
-    "ask_intent": "How can I help?",
-    "ask_email": "What is your email?",
-    "ask_postcode": "What is your postcode?",
-    "ask_order": "Which order is it?",
-    "ask_more": "Anything else?",
-    "inform_status": "It is {status}.",
-    "inform_eta_coming": "It is expected on {date}.",
-    "inform_eta_delivered": "It was delivered on {date}.",
-    "deny_unverified": "I could not verify you.",
-    "explain_why": "I need it to find your account.",
-    "explain_meaning": "Store credit is money to spend with us.",
-    "explain_next": "You will get a mail.",
-    "explain_sure": "Yes, I looked it up.",
-    "explain_order": "It begins with a W.",
-    "close": "Goodbye.",
-}
-"""One short wording of an act; of the others the shortest that the desk's agents have."""
-WORKFLOW = (
-    "ask_intent", "ask_email", "ask_postcode", "ask_order", "ask_more", "inform_status_0",
-    "inform_status_1", "inform_status_2", "inform_eta_0", "inform_eta_1", "inform_eta_2",
-    "deny_unverified", "explain", "close", "find_customer", "verify_customer", "list_orders",
-    "get_stated_order", "get_order_0", "get_order_1", "get_order_2", "transfer_to_human",
-    "end_conversation",
-)  # fmt: skip
-"""The acts that belong to the workflow, right or wrong; a slip is one of them."""
-AGENTS = (("oracle", 0.42, 0.7), ("planner", 0.4, 0.1), ("slot-filling", 0.4, 0.1),
-          ("keyword", 0.3, 0.1))  # fmt: skip
+TABLES: dict[str, Any] = tomllib.loads(
+    Path(__file__).with_name("embedded_agents.toml").read_text(encoding="utf-8")
+)
+"""What the agents of each domain say and do; see the file."""
+USUAL = ("customer-service",)
+AGENTS = {
+    "customer-service": (("oracle", 0.42, 0.7), ("planner", 0.4, 0.1), ("slot-filling", 0.4, 0.1),
+                         ("keyword", 0.3, 0.1)),
+    "technical-support": (("oracle", 0.45, 0.8), ("planner", 0.4, 0.1), ("keyword", 0.3, 0.1)),
+    "sales": (("firm oracle", 0.25, 0.8), ("slot-filling", 0.25, 0.1), ("keyword", 0.25, 0.1)),
+}  # fmt: skip
 """Who plays: scripted agent, probability of a slip at each turn, share of the conversations."""
 
 ROLES = ("system", "user", "tool", "assistant")
@@ -87,8 +74,6 @@ TEMPLATE = (
     "{% if message['role'] == 'assistant' %}{{ '<|end|>' }}{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
 )
-HANDLES = {"email": 3, "postcode": 3, "number": 6, "date": 8, "item": 6}
-"""Handles that are a token of their own, so that pointing is one choice."""
 PIECES = "|".join(
     (
         r'\{"name": "\w+", "arguments": \{(?:"\w+": ")?(?:\}\})?',  # all of a call but its value
@@ -99,6 +84,8 @@ PIECES = "|".join(
     )
 )
 """What BPE may not merge across; so a call whose like comes often is a few tokens."""
+BARE = re.compile("<think></think>|</?tool_call>")
+"""What a reply does without."""
 LONGEST = 600
 """Tokens of a conversation that are learnt from."""
 
@@ -109,11 +96,11 @@ Row = tuple[NDArray[np.int64], NDArray[np.bool_]]
 class Hesitant(ActPolicy):
     """Another policy that slips now and then: a legal act of the workflow in place of its own."""
 
-    def __init__(self, policy: ActPolicy, slips: float) -> None:
+    def __init__(self, policy: ActPolicy, slips: float, domain: str) -> None:
         super().__init__()
         self.name, self._policy, self._slips = f"hesitant {policy.name}", policy, slips
-        actions = domain_called(DOMAIN).actions
-        self._acts = np.array([actions[name] for name in WORKFLOW])
+        actions = domain_called(domain).actions
+        self._acts = np.array([actions[name] for name in TABLES[domain]["workflow"]])
 
     def reset(self, seed: int) -> None:
         """Begin an episode."""
@@ -130,21 +117,46 @@ class Hesitant(ActPolicy):
         return (1 - self._slips) * own + self._slips * legal / legal.sum()
 
 
-def short_bank() -> PhraseBank:
+def handles_of(domains: Sequence[str]) -> dict[str, int]:
+    """How many handles of each kind are tokens of their own: the most that a domain needs."""
+    found: dict[str, int] = {}
+    for domain in domains:
+        for kind, most in TABLES[domain]["handles"].items():
+            found[kind] = max(most, found.get(kind, 0))
+    return found
+
+
+def short_bank(domain: str) -> PhraseBank:
     """One wording for each act of the agent, and no thoughts."""
-    bank = domain_called(DOMAIN).agent_banks()["train"]
-    shortest = {name: min(bank.variants(name), key=len) for name in bank}
+    bank, short = domain_called(domain).agent_banks()["train"], TABLES[domain]["short"]
+    unsaid = tuple(TABLES[domain]["unsaid"])
+    kept = [name for name in bank if name in short or not name.startswith(unsaid)]
     return PhraseBank(
-        {k: [SHORT.get(k, words)] for k, words in shortest.items() if not k.startswith("think_")}
+        {
+            name: [""]
+            if name.startswith("think_")
+            else [short.get(name) or min(bank.variants(name), key=len)]
+            for name in kept
+        }
     )
 
 
-def conversations(number: int, seed: int) -> Iterator[tuple[list[Message], bool]]:
+def players_of(domain: str) -> list[RenderedPolicy]:
+    """The scripted agents of a domain, hesitant and short."""
+    made = {**ladder(domain), FirmOraclePolicy.name: FirmOraclePolicy}
+    return [
+        RenderedPolicy(Hesitant(made[name](), slips, domain), short_bank(domain), domain)
+        for name, slips, _ in AGENTS[domain]
+    ]
+
+
+def conversations(
+    number: int, seed: int, domain: str = USUAL[0]
+) -> Iterator[tuple[list[Message], bool]]:
     """What was read and said, handles for values, and whether it was a success."""
-    env = gym.make(ENVIRONMENT, split="train", disable_env_checker=True)
-    bank, made = short_bank(), ladder(DOMAIN)
-    players = [RenderedPolicy(Hesitant(made[name](), slips), bank) for name, slips, _ in AGENTS]
-    shares = np.cumsum([share for *_, share in AGENTS])
+    env = gym.make(ENVIRONMENT, domain=domain, split="train", disable_env_checker=True)
+    players = players_of(domain)
+    shares = np.cumsum([share for *_, share in AGENTS[domain]])
     for place in range(number):
         episode = seed * number + place
         player = players[int(np.searchsorted(shares, draw(episode, POLICY, 0, 9) / 2**32))]
@@ -152,8 +164,8 @@ def conversations(number: int, seed: int) -> Iterator[tuple[list[Message], bool]
         player.reset(episode)
         said, ended = shown(observation), False
         while not ended:
-            reply = player.predict(observation)[0].replace("<tool_call>", "")
-            reply = env.get_wrapper_attr("handles").shorten(reply.replace("</tool_call>", ""))
+            reply = BARE.sub("", player.predict(observation)[0])
+            reply = env.get_wrapper_attr("handles").shorten(reply)
             said.append({"role": "assistant", "content": reply})
             observation, _, terminated, truncated, info = env.step(reply)
             ended = terminated or truncated
@@ -168,9 +180,11 @@ def shown(observation: Any) -> list[Message]:
     return [*found, {"role": "user", "content": words}] if words or not found else found
 
 
-def tokenizer_of(texts: Sequence[str], size: int) -> PreTrainedTokenizerFast:
+def tokenizer_of(
+    texts: Sequence[str], size: int, kinds: Mapping[str, int]
+) -> PreTrainedTokenizerFast:
     """A byte-level BPE of these texts, with a token for each role and each handle."""
-    handles = [f"{kind}:{n}" for kind, most in HANDLES.items() for n in range(1, most + 1)]
+    handles = [f"{kind}:{n}" for kind, most in kinds.items() for n in range(1, most + 1)]
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -179,7 +193,7 @@ def tokenizer_of(texts: Sequence[str], size: int) -> PreTrainedTokenizerFast:
         ]
     )
     made.decoder = decoders.ByteLevel()
-    between = re.compile(rf"(?:{'|'.join(HANDLES)}):[0-9]+")
+    between = re.compile(rf"(?:{'|'.join(kinds)}):[0-9]+")
     made.train_from_iterator(
         (piece for text in texts for piece in between.split(text)),
         trainers.BpeTrainer(
@@ -249,7 +263,7 @@ def fit(model: Any, rows: Sequence[Row], asked: argparse.Namespace) -> None:
             for group in optimizer.param_groups:
                 group["lr"] = asked.learning_rate * warm * (0.05 + 0.95 * cosine)
             tokens, own = padded(batch)
-            words = model.config.vocab_size - sum(HANDLES.values())
+            words = model.config.vocab_size - sum(handles_of(asked.domains).values())
             seen = misread(tokens, words, asked.noise, rng)
             total, said = losses(model, seen, tokens, own, asked.read)
             optimizer.zero_grad(set_to_none=True)
@@ -336,11 +350,14 @@ def run(asked: argparse.Namespace) -> None:
     """Make it, measure it, write it."""
     torch.set_num_threads(asked.threads)
     began = time.process_time()
-    played = list(conversations(asked.conversations, asked.seed))
-    good = np.mean([success for _, success in played])
-    print(f"{len(played)} conversations, {good:.3f} good, {_since(began)}")
+    played = []
+    for domain in asked.domains:
+        found = list(conversations(asked.conversations, asked.seed, domain))
+        good = np.mean([success for _, success in found])
+        print(f"{domain}: {len(found)} conversations, {good:.3f} good, {_since(began)}")
+        played += found
     texts = [message["content"] for said, _ in played for message in said]
-    tokenizer = tokenizer_of(texts, asked.vocabulary)
+    tokenizer = tokenizer_of(texts, asked.vocabulary, handles_of(asked.domains))
     form = ChatFormat(tokenizer)
     rows = [row_of(said, form) for said, _ in played]
     model = model_of(len(tokenizer), asked.width, asked.layers, asked.seed)
@@ -356,10 +373,11 @@ def run(asked: argparse.Namespace) -> None:
     model.half()  # what is shipped is what is measured
     LanguageModel(model, tokenizer).save(asked.out)
     made = LanguageModel.load(asked.out)
-    if asked.measure:
+    for domain in asked.domains if asked.measure else ():
         for split, phrases in (("test", "held_out"), ("train", "train")):
-            found = measured(made, asked.measure, split=split, phrases=phrases)
-            print(f"{split}, {phrases}: {json.dumps({k: round(v, 3) for k, v in found.items()})}")
+            scores = measured(made, asked.measure, domain=domain, split=split, phrases=phrases)
+            shown_as = json.dumps({name: round(score, 3) for name, score in scores.items()})
+            print(f"{domain}, {split}, {phrases}: {shown_as}", flush=True)
     size = sum(file.stat().st_size for file in asked.out.iterdir() if file.is_file())
     print(f"{asked.out}: {size} bytes")
 
@@ -374,7 +392,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     it.add_argument("--out", type=Path, default=Path("trainers/llm/embedded/model"))
-    it.add_argument("--conversations", type=int, default=7200)
+    it.add_argument("--domains", nargs="+", default=list(USUAL), choices=list(TABLES))
+    it.add_argument("--conversations", type=int, default=7200, help="in each domain")
     it.add_argument("--epochs", type=int, default=3)
     it.add_argument("--batch", type=int, default=16, help="conversations a step")
     it.add_argument("--learning-rate", type=float, default=3e-3)

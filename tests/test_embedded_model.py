@@ -74,7 +74,7 @@ def test_transformers_reads_it_as_we_do(model):
 
 
 def test_handles_are_one_token_and_texts_come_back(model, made):
-    for kind, most in made.HANDLES.items():
+    for kind, most in made.handles_of(made.USUAL).items():
         for number in range(1, most + 1):
             ids = model.tokenizer.encode(f"{kind}:{number}", add_special_tokens=False)
             assert len(ids) == 1
@@ -93,21 +93,64 @@ def test_a_third_of_the_conversations_it_learnt_from_is_good(played):
     assert 0.2 <= good <= 0.45
 
 
-def test_a_short_wording_is_understood_as_its_act(made):
+@pytest.mark.parametrize("domain", ["technical-support", "sales"])
+def test_so_it_is_in_the_other_domains_of_a_joint_model(made, domain):
+    found = list(made.conversations(80, 7, domain))
+    assert 0.2 <= np.mean([success for _, success in found]) <= 0.55
+    said = [m["content"] for talk, _ in found for m in talk if m["role"] == "assistant"]
+    assert not any("think>" in words or "tool_call>" in words for words in said)
+    replies = [sum(m["role"] == "assistant" for m in talk) for talk, _ in found]
+    assert np.mean(replies) <= 14
+
+
+@pytest.mark.parametrize("domain", ["customer-service", "technical-support", "sales"])
+def test_a_short_wording_is_understood_as_its_act(made, domain):
     """What the model can say suffices: the oracle in these words succeeds."""
-    env = gym.make(made.ENVIRONMENT, split="test", phrases="held_out", disable_env_checker=True)
-    player = made.RenderedPolicy(made.ladder(made.DOMAIN)["oracle"](), made.short_bank())
-    successes = []
+    env = gym.make(
+        made.ENVIRONMENT, domain=domain, split="test", phrases="held_out", disable_env_checker=True
+    )
+    oracle = made.FirmOraclePolicy() if domain == "sales" else made.ladder(domain)["oracle"]()
+    player = made.RenderedPolicy(oracle, made.short_bank(domain), domain)
+    successes, longest = [], 0
     for seed in range(60):
         observation, info = env.reset(seed=seed)
         player.reset(seed)
         ended = False
         while not ended:
-            reply = env.get_wrapper_attr("handles").shorten(player.predict(observation)[0])
+            reply = made.BARE.sub("", player.predict(observation)[0])
+            longest = max(longest, len(reply))
+            reply = env.get_wrapper_attr("handles").shorten(reply)
             observation, _, terminated, truncated, info = env.step(reply)
             ended = terminated or truncated
         successes.append(info["success"])
     assert np.mean(successes) >= 0.95
+    assert longest <= 200
+
+
+def test_the_table_names_acts_and_agents_that_there_are(made):
+    assert set(made.AGENTS) == set(made.TABLES)
+    for domain, table in made.TABLES.items():
+        actions = made.domain_called(domain).actions
+        assert all(0 <= actions[name] < len(actions) for name in table["workflow"])
+        bank = made.domain_called(domain).agent_banks()["train"]
+        assert set(table["short"]) <= set(bank)
+        for _, slips, share in made.AGENTS[domain]:
+            assert 0 < slips < 1 and 0 < share <= 1
+        assert sum(share for *_, share in made.AGENTS[domain]) == pytest.approx(1)
+        assert len(made.players_of(domain)) == len(made.AGENTS[domain])
+
+
+def test_a_joint_model_has_the_handles_of_all_its_domains(made):
+    assert made.handles_of(["customer-service"]) == made.TABLES["customer-service"]["handles"]
+    joint = made.handles_of(["customer-service", "sales"])
+    assert joint["email"] == 3 and joint["number"] == 6 and joint["feature"] == 8
+    talks = [talk for d in ("customer-service", "sales") for talk, _ in made.conversations(6, 1, d)]
+    texts = [message["content"] for talk in talks for message in talk]
+    tokenizer = made.tokenizer_of(texts, 400, joint)
+    for kind, most in joint.items():
+        assert len(tokenizer.encode(f"{kind}:{most}", add_special_tokens=False)) == 1
+    words = len(tokenizer) - sum(joint.values())
+    assert min(tokenizer.encode(f"{kind}:1")[0] for kind in joint) == words
 
 
 def test_rows_are_what_is_prompted_and_sampled(made, model, played):
@@ -144,7 +187,7 @@ def test_every_said_token_counts_alike_whatever_the_batches(made, model, played)
 def test_only_words_of_the_user_are_misread(made, model, played):
     form = ChatFormat(model.tokenizer)
     tokens, own = made.padded([made.row_of(said, form) for said, _ in played[:40]])
-    words = model.module.config.vocab_size - sum(made.HANDLES.values())
+    words = model.module.config.vocab_size - sum(made.handles_of(made.USUAL).values())
     assert torch.equal(made.misread(tokens, words, 0.0, np.random.default_rng(0)), tokens)
     seen = made.misread(tokens, words, 0.5, np.random.default_rng(0))
     changed = seen != tokens
