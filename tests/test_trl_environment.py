@@ -88,7 +88,9 @@ def test_an_oracle_earns_as_much_by_calls_as_it_does_in_text():
         while not done:
             action, state = policy.predict(observation, state, action_masks=info["action_mask"])
             parsed = parse_reply(action)
-            calls = [Call(str(k), c.name, json.dumps(c.arguments)) for k, c in enumerate(parsed.calls)]
+            calls = [
+                Call(str(k), c.name, json.dumps(c.arguments)) for k, c in enumerate(parsed.calls)
+            ]
             conversation.step(parsed.speech, calls)
             observation, reward, terminated, truncated, info = env.step(action)
             total, done = total + reward, terminated or truncated
@@ -174,7 +176,9 @@ def test_trl_itself_trains_on_tool_calls(tmp_path):
                 turn = tokenizer.decode(ids).count("<tool_response>")
                 # Of a group of four, half say an even number of characters, which earns 1 each.
                 call = {"name": "say", "arguments": {"message": "even" if k % 2 else "odd"}}
-                texts.append(f"<tool_call>\n{json.dumps(call)}\n</tool_call>" if turn < 2 else "Bye")
+                texts.append(
+                    f"<tool_call>\n{json.dumps(call)}\n</tool_call>" if turn < 2 else "Bye"
+                )
             found = [tokenizer.encode(f"{text}<|im_end|>") for text in texts]
             return found, None
 

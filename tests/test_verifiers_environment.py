@@ -121,9 +121,12 @@ def test_the_same_replies_earn_the_same_without_verifiers():
 
 def test_tools_in_text_need_no_functions():
     env = load_environment(DESK, number=1, keywords=EASY, tools_in_text=True)
-    said = iter(['<tool_call>{"name": "nothing", "arguments": {}}</tool_call>',
-                 '<tool_call>{"name": "end_conversation", "arguments": {}}</tool_call>'])  # fmt: skip
-    with ScriptedModel(lambda messages, tools: next(said)) as model:
+    names = iter(["nothing", "end_conversation"])
+
+    def in_text(messages, tools):
+        return f'<tool_call>{{"name": "{next(names)}", "arguments": {{}}}}</tool_call>'
+
+    with ScriptedModel(in_text) as model:
         (episode,) = played(env, model)
         requests = model.requests
     assert not any(asked.get("tools") for asked in requests)

@@ -52,6 +52,9 @@ class ToolConversation:
     Raises InvalidConfiguration where actions are no texts or observations cannot be shown.
     """
 
+    tools: list[dict[str, Any]]
+    """Schemas of the functions that can be called in this episode."""
+
     def __init__(self, environment: Environment, keywords: Mapping[str, Any] | None = None) -> None:
         self._noted: _Noted | None = None
         given = dict(keywords or {})
@@ -109,8 +112,7 @@ class ToolConversation:
         return self._env.info
 
     def _begin(self) -> None:
-        self.tools: list[dict[str, Any]] = []
-        """Schemas of the functions that can be called in this episode."""
+        self.tools = []
         self.return_ = 0.0
         """What the episode has earned, undiscounted."""
         self.turns = 0

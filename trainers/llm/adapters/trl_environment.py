@@ -1,4 +1,4 @@
-'''trl's environment factory over conversations: the customer and the tools as functions.
+"""trl's environment factory over conversations: the customer and the tools as functions.
 
     trl's GRPOTrainer                       the class that `environment_class` makes
     row {"prompt": …, "seed": 17}  ──────►  reset(seed=17)    policy, and the customer's first words
@@ -16,7 +16,7 @@ nothing, and shows it to nobody. Templates and models must know tools. `trl_roll
 way, where messages are messages; it takes any chat template, and plays faster.
 
 Written for trl 1.16, which calls its `environment_factory` experimental. Imports nothing of trl.
-'''
+"""
 
 from __future__ import annotations
 
@@ -112,7 +112,9 @@ def environment_class(
             )
         methods[name] = _method(schema["function"])
     probe.close()
-    shared = {"_environment": staticmethod(environment) if callable(environment) else environment}
+    shared: dict[str, Any] = {
+        "_environment": staticmethod(environment) if callable(environment) else environment
+    }
     shared |= {"_keywords": keywords, "__doc__": ToolEnvironment.__doc__}
     return type("ToolEnvironment", (ToolEnvironment,), shared | methods)
 
