@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import gymnasium as gym
 import pytest
@@ -189,6 +192,24 @@ def test_verifiers_finds_it_by_its_name():
     assert [task.data.idx for task in endless.skip(4).take(1)] == [4]
     keys = [task.key for task in endless.take(3)]
     assert len(set(keys)) == 3 and keys == [task.key for task in endless.take(3)]
+
+
+def test_a_file_of_that_name_is_all_that_other_processes_need(tmp_path):
+    module = "trainers.llm.adapters.verifiers_environment"
+    text = f"from {module} import *\nfrom {module} import __all__\n"
+    (tmp_path / f"{PLUGIN}.py").write_text(text, "utf-8")
+    code = (
+        "import verifiers.v1 as vf\n"
+        f"config = vf.resolve_env_config({{'taskset': {{'id': '{PLUGIN}', 'number': 2}}}})\n"
+        "env = vf.load_environment(config)\n"
+        "print(type(env).__name__, [task.data.seed for task in env.taskset])\n"
+    )
+    path = os.pathsep.join([str(Path(__file__).parents[1]), str(tmp_path)])
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert found.stdout.split("\n")[-2] == "ConversationEnv [0, 1]"
 
 
 def test_what_is_no_environment_of_texts_is_refused():

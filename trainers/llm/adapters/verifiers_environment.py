@@ -18,11 +18,12 @@ message of role `tool` with the call's id. With `tools_in_text` they stand in th
 the model writes `<tool_call>…</tool_call>`, and what tools return comes as the user's message, for
 a message of role `tool` must answer a call.
 
-`verifiers` finds what it runs by the name of a module. `load_environment` gives this one that
-name for the running process; for its command line and its workers make a module of that name:
+`verifiers` finds what it runs by the name of a module, without dots. `load_environment` gives this
+one such a name for the running process; its command line and its workers need a file of that name:
 
     # convgym_conversations.py, anywhere on the path
     from trainers.llm.adapters.verifiers_environment import *
+    from trainers.llm.adapters.verifiers_environment import __all__
 
 Written for verifiers 0.4, whose environments are those of `verifiers.v1`.
 """
@@ -39,6 +40,7 @@ from typing import Any
 from convgym.errors import ConvGymError, MissingExtra
 
 try:
+    import httpx
     import openai
     import verifiers.v1 as vf
     from verifiers.v1.dialects.chat import message_to_wire
@@ -135,7 +137,11 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
         if data.system_prompt:
             messages.insert(0, {"role": "system", "content": data.system_prompt})
         offered = {"tools": data.tools} if getattr(data, "tools", None) else {}
-        client = openai.AsyncOpenAI(base_url=endpoint, api_key=secret, max_retries=0, timeout=None)
+        # Reading all certificates takes longer than a turn; the endpoint is this process's own.
+        transport = httpx.AsyncClient(verify=not endpoint.startswith("http://"), timeout=None)
+        client = openai.AsyncOpenAI(
+            base_url=endpoint, api_key=secret, max_retries=0, http_client=transport
+        )
         try:
             async with client:
                 await client.chat.completions.create(model=ctx.model, messages=messages, **offered)
