@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 import warnings
@@ -75,7 +74,6 @@ def train(asked: argparse.Namespace) -> None:
 def main(given: list[str] | None = None) -> int:
     """Train as the options say."""
     asked = parser().parse_args(given)
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     warnings.filterwarnings("ignore", category=DeprecationWarning)
     try:
         train(asked)
