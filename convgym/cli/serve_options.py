@@ -47,6 +47,9 @@ def serve(
     max_sessions: Annotated[int, typer.Option(help="Open at once, of all keys.")] = 1000,
     session_idle: Annotated[float, typer.Option(help="Seconds until one is closed.")] = 900.0,
     threads: Annotated[int, typer.Option(help="Steps and replies at once.")] = 8,
+    openenv: Annotated[
+        bool, typer.Option("--openenv", help="Serve environments to OpenEnv's clients as well.")
+    ] = False,
 ) -> None:
     """Serve replies, environment sessions and a page over HTTP, until it is stopped."""
     from convgym.cli.policies import saved_policy
@@ -71,6 +74,7 @@ def serve(
         max_sessions_per_key=max_sessions,
         session_idle_s=session_idle,
         threads=threads,
+        openenv=openenv,
     )
     keys = KeyRing() if api_key_file is None else KeyRing.read(api_key_file)
     start(settings, keys, policy, JsonLog(), saved_policy)

@@ -8,6 +8,7 @@
     GET  /v1/datasets|episodes|episode    local Minari datasets
     GET  /v1/reports|report      HTML reports
     GET  /healthz  /metrics      for machines
+    WS   /ws, POST /reset …      as OpenEnv has them, with `openenv`; see `routes_openenv`
     GET  /  /page/…              for people
 
 Every request passes `guard` first. Making the application binds nothing; `server` does.
@@ -30,6 +31,7 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "fastapi", "serve") from error
 
+from convgym.service.environment_sessions import EnvironmentSessions
 from convgym.service.guard import Guard
 from convgym.service.json_log import JsonLog
 from convgym.service.keys import KeyRing
@@ -39,6 +41,7 @@ from convgym.service.problems import Problem, body_of, clean, problem_of
 from convgym.service.responders import Responder
 from convgym.service.routes_data import data_routes
 from convgym.service.routes_env import env_routes
+from convgym.service.routes_openenv import openenv_routes
 from convgym.service.routes_reply import reply_routes
 from convgym.service.settings import ServiceSettings
 from convgym.service.state import State
@@ -61,8 +64,13 @@ def create_app(
     """
     settings, keys, log = settings or ServiceSettings(), keys or KeyRing(), log or JsonLog()
     state = State(settings, keys, responder, log)
-    app = FastAPI(title="ConvGym", docs_url=None, redoc_url=None, lifespan=_lifespan(state))
-    app.include_router(env_routes(state))
+    app = FastAPI(
+        title="ConvGym", version="1.0.0", docs_url=None, redoc_url=None, lifespan=_lifespan(state)
+    )
+    sessions = EnvironmentSessions(state)
+    app.include_router(env_routes(sessions))
+    if settings.openenv:
+        app.include_router(openenv_routes(state, sessions))
     app.include_router(reply_routes(state))
     app.include_router(data_routes(state))
 

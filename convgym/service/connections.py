@@ -35,6 +35,10 @@ def timed_protocol(header_timeout_s: float) -> type[H11Protocol]:
             self._stop_clock()
             super().connection_lost(exc)
 
+        def handle_websocket_upgrade(self, event: Any) -> None:
+            self._stop_clock()  # the connection is another protocol's from now on
+            super().handle_websocket_upgrade(event)
+
         def _begin_clock(self) -> None:
             self._clock = self.loop.call_later(header_timeout_s, self._too_late)
 

@@ -31,7 +31,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 OWNER = "convgym.owner"
 """Under this name a request's scope holds the name of its key."""
-OPEN_PATHS = ("/", "/healthz")
+OPEN_PATHS = ("/", "/healthz", "/health")
 OPEN_FOLDER = "/page/"
 """The page holds no secrets: whoever opens it types a key."""
 _SAFE = [
@@ -58,13 +58,49 @@ class Guard:
         self._wrong = TokenBuckets(_WRONG_KEYS_PER_S, _WRONG_KEYS_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request; `lifespan` goes through, and there are no web sockets."""
+        """One request, or one web socket; `lifespan` goes through."""
         if scope["type"] == "http":
             await self._request(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self.app(scope, receive, send)
+        elif self._settings.openenv:
+            await self._socket(scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": 1003})
+
+    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A web socket: let in as a request is, and held to its key's rate message by message."""
+        begun, name = time.perf_counter(), secrets.token_hex(8)
+        status = 101
+
+        async def paced() -> MutableMapping[str, Any]:
+            message = await receive()
+            if message["type"] == "websocket.receive":
+                while wait := self._rate.take(scope[OWNER]):
+                    await asyncio.sleep(wait)
+            return message
+
+        try:
+            self._admit(scope)
+            self._check_origin(scope)
+            await self.app(scope, paced, send)
+        except Problem as problem:
+            status = problem.status
+            await send({"type": "websocket.close", "code": 1008, "reason": problem.code})
+        except Exception as error:
+            status = 500
+            self._log("raised", id=name, **where_raised(error))
+            self._metrics.count("convgym_errors_total", kind=type(error).__name__)
+        finally:
+            self._note({**scope, "method": "WS"}, name, status, 0, time.perf_counter() - begun)
+
+    @staticmethod
+    def _check_origin(scope: Scope) -> None:
+        """A page from elsewhere may open a web socket to here, for no browser asks us first."""
+        headers = dict(scope["headers"])
+        origin = headers.get(b"origin")
+        if origin is not None and origin.partition(b"://")[2] != headers.get(b"host", b""):
+            raise Problem(403, "wrong_origin", "this page is not the service's own")
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun, status, size = time.perf_counter(), 0, 0
@@ -152,11 +188,11 @@ class Guard:
 
     def _note(self, scope: Scope, name: str, status: int, size: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")
-        method = scope["method"] if scope["method"] in ("GET", "POST", "HEAD") else "other"
+        method = scope["method"] if scope["method"] in ("GET", "POST", "HEAD", "WS") else "other"
         self._metrics.count(
             "convgym_requests_total", route=route, method=method, status=str(status)
         )
-        if OWNER in scope:
+        if OWNER in scope and method != "WS":
             self._metrics.observe("convgym_request_seconds", seconds, route=route)
         self._log(
             "request", id=name, method=method, route=route, status=status, bytes_in=size,

@@ -64,6 +64,11 @@ class AgentPlay:
         self._return += float(reward)
         return self._record(observation, float(reward), terminated, truncated, info, taken)
 
+    def standing(self) -> dict[str, Any]:
+        """How far the episode is."""
+        return {"step_count": self._turn, "env_id": self.env_id, "return": plain(self._return),
+                "done": self._over}  # fmt: skip
+
     def conversation(self) -> Conversation | None:
         """What has been said, for the log; None where nothing has, or nothing was kept."""
         if self._turn == 0 or not self._keep:

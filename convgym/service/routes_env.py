@@ -2,147 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from fastapi import APIRouter, Request
 
+from convgym.service.environment_sessions import EnvironmentSessions
 from convgym.service.guard import OWNER
-from convgym.service.plays import AgentPlay, UserPlay, size_of
-from convgym.service.problems import Problem
 from convgym.service.requests import CloseRequest, ResetRequest, StepRequest
-from convgym.service.responders import PolicyResponder
-from convgym.service.sessions import Session
-from convgym.service.state import State
-
-CHOOSES = ("task_id", "user_seed", "wording_seed")
-"""Options by which a client would choose whose role it is told."""
 
 
-def env_routes(state: State) -> APIRouter:
+def env_routes(sessions: EnvironmentSessions) -> APIRouter:
     """`/v1/env/reset`, `/v1/env/step`, `/v1/env/close`."""
     router = APIRouter(prefix="/v1/env")
 
     @router.post("/reset")
     async def reset(asked: ResetRequest, request: Request) -> dict[str, Any]:
-        owner = request.scope[OWNER]
-        if asked.session_id is not None:
-            return await again(owner, asked)
-        state.sessions.check_room(owner)
-        make = _as_user(state, asked) if asked.side == "user" else _as_agent(state, asked)
-        play, record = await state.work.run(owner, make)
-        try:
-            session = state.sessions.open(owner, play)
-        except Problem:
-            play.close()
-            raise
-        return {"session_id": session.id, "side": play.side, **record}
-
-    async def again(owner: str, asked: ResetRequest) -> dict[str, Any]:
-        session = state.sessions.get(owner, str(asked.session_id))
-        if asked.keywords or asked.env_id is not None or asked.side != session.play.side:
-            raise Problem(
-                422, "not_allowed",
-                "a session keeps its environment, keywords and side; open another for others",
-            )  # fmt: skip
-        if isinstance(session.play, UserPlay):
-            make = _as_user(state, asked)
-            play, record = await state.work.run(owner, make)
-            state.sessions.close(session)
-            session = state.sessions.open(owner, play)
-            return {"session_id": session.id, "side": play.side, **record}
-        agent: AgentPlay = session.play
-
-        def begin() -> dict[str, Any]:
-            seed = state.drawn_seed() if asked.seed is None else asked.seed
-            if state.conversations.on:
-                state.conversations.write(owner, agent.conversation())
-            return agent.reset(seed, asked.options)
-
-        session.characters = 0
-        record = await held(session, 0, begin)
-        return {"session_id": session.id, "side": "agent", **record}
-
-    async def held(
-        session: Session, characters: int, function: Callable[[], dict[str, Any]]
-    ) -> dict[str, Any]:
-        """Run it in a thread, with the session held until the thread is done."""
-        state.sessions.hold(session, characters)
-
-        def run() -> dict[str, Any]:
-            try:
-                return function()
-            finally:
-                state.sessions.free(session)
-
-        return await state.work.run(session.owner, run, unused=lambda: state.sessions.free(session))
+        return await sessions.reset(request.scope[OWNER], asked)
 
     @router.post("/step")
     async def step(asked: StepRequest, request: Request) -> dict[str, Any]:
-        session = state.sessions.get(request.scope[OWNER], asked.session_id)
-        size = size_of(asked.action)
-        if size > state.settings.max_message_characters:
-            raise Problem(
-                413, "too_large",
-                f"the action has {size} characters; a step takes "
-                f"{state.settings.max_message_characters} at most",
-            )  # fmt: skip
-        record = await held(session, size, lambda: session.play.step(asked.action, asked.turn))
-        state.metrics.count("convgym_steps_total", side=session.play.side)
-        return {"session_id": session.id, "side": session.play.side, **record}
+        return await sessions.step(request.scope[OWNER], asked)
 
     @router.post("/close")
     async def close(asked: CloseRequest, request: Request) -> dict[str, Any]:
-        session = state.sessions.get(request.scope[OWNER], asked.session_id)
-        if session.busy:
-            raise Problem(409, "session_busy", "this session has a step under way; await it first")
-        state.sessions.close(session)
+        sessions.close(request.scope[OWNER], asked)
         return {"closed": True}
 
     return router
-
-
-def _as_agent(state: State, asked: ResetRequest) -> Callable[[], tuple[Any, dict[str, Any]]]:
-    def make() -> tuple[Any, dict[str, Any]]:
-        env_id = state.environments.checked(asked.env_id)
-        env = state.environments.make(env_id, asked.keywords)
-        play = AgentPlay(env, env_id, state.conversations.on)
-        try:
-            seed = state.drawn_seed() if asked.seed is None else asked.seed
-            return play, play.reset(seed, asked.options)
-        except BaseException:
-            play.close()
-            raise
-
-    return make
-
-
-def _as_user(state: State, asked: ResetRequest) -> Callable[[], tuple[Any, dict[str, Any]]]:
-    """The role names what the task is about, so that a client may not choose the task.
-
-    Else it could ask as the user what it then does as the agent.
-    """
-    responder = state.responding()
-    if not isinstance(responder, PolicyResponder):
-        raise Problem(404, "no_policy", "the customer of a language model is played by /v1/reply")
-    chosen = [name for name in CHOOSES if asked.options.get(name) is not None]
-    if (asked.seed is not None or chosen) and not state.settings.privileged:
-        raise Problem(
-            403, "hidden",
-            "who plays the user is told what the task is about, so this service draws the task "
-            f"itself; leave {chosen[0] if chosen else 'seed'} away",
-        )  # fmt: skip
-    if asked.keywords or asked.env_id not in (None, state.environments.ids[0]):
-        raise Problem(422, "not_allowed", "who plays the user takes the policy's own environment")
-
-    def make() -> tuple[Any, dict[str, Any]]:
-        seed = state.drawn_seed() if asked.seed is None else asked.seed
-        dialogue = responder.dialogue(seed, asked.options)
-        play = UserPlay(dialogue, state.environments.ids[0], responder.name)
-        try:
-            return play, play.reset()
-        except BaseException:
-            play.close()
-            raise
-
-    return make

@@ -8,6 +8,7 @@ A second signal ends it at once.
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import signal
 import socket
@@ -26,7 +27,8 @@ _KEEP_ALIVE_S = 30
 def serve(app: Any, settings: ServiceSettings, log: JsonLog) -> None:
     """Serve until a signal comes; port 0 takes a free one, which the log names.
 
-    Raises InvalidConfiguration where the address cannot be bound.
+    Raises InvalidConfiguration where the address cannot be bound, MissingExtra where a package is
+    missing.
     """
     try:
         import uvicorn
@@ -34,11 +36,14 @@ def serve(app: Any, settings: ServiceSettings, log: JsonLog) -> None:
         raise MissingExtra("uvicorn", "serve") from error
     from convgym.service.connections import timed_protocol
 
+    if settings.openenv and importlib.util.find_spec("websockets") is None:
+        raise MissingExtra("websockets", "openenv")
     listening = bound(settings.host, settings.port)
     config = uvicorn.Config(
         app,
         http=timed_protocol(settings.header_timeout_s),
-        ws="none",
+        ws="websockets-sansio" if settings.openenv else "none",
+        ws_max_size=settings.max_body_bytes,
         lifespan="on",
         log_config=None,
         access_log=False,

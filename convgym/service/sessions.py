@@ -27,6 +27,8 @@ class Session:
         self.owner, self.play, self.used = owner, play, now
         self.characters = 0
         self.busy = False
+        self.name = ""
+        """What a client calls its episode; "" where it has no name for it."""
 
     def __repr__(self) -> str:  # an id is a secret: it must not get into a log by accident
         return f"Session(owner={self.owner!r})"

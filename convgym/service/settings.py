@@ -42,6 +42,8 @@ class ServiceSettings:
     """JSONL file that conversations are appended to."""
     seed: int = 0
     """Of the world that a policy acts in, where a request names none."""
+    openenv: bool = False
+    """Whether environments are served as OpenEnv's clients expect them, beside the rest."""
 
     max_body_bytes: int = 256 * 1024
     """Of one request."""
