@@ -61,16 +61,17 @@ def one_request(
     difficulty: float | None = 0.2,
     reward: str = "graded",
     max_turns: int = 30,
+    observation: str = "dict",
     **keywords: Any,
 ) -> gym.Env[Any, Any]:
     """Customers with one request, values as handles: a Dict of texts in, a text out.
 
-    `topic`, `difficulty`, `reward`, `max_turns` and all other keywords are those of
-    `CustomerServiceEnv`; `dropped` are the keys that `ToolHandles` leaves out of results: with
-    another topic other keys are needed.
+    `observation` may be "message" or "transcript" too. `topic`, `difficulty`, `reward`,
+    `max_turns` and all other keywords are those of `CustomerServiceEnv`; `dropped` are the keys
+    that `ToolHandles` leaves out of results: with another topic other keys are needed.
     """
     env = CustomerServiceEnv(
-        observation="dict",
+        observation=observation,
         topic=topic,
         difficulty=difficulty,
         reward=reward,
