@@ -29,6 +29,7 @@ from trainers.llm.run_options import OPTIONS, tuned_config
 ROOT = Path(__file__).parents[1]
 NAMES = {"reinforce++": "reinforce_pp", "ppo": "llm_ppo", "a2c": "llm_a2c", "trpo": "llm_trpo"}
 TALKERS = sorted(name for name in entries() if learner_called(name).extra == "llm")
+SALES = ("--env", "ConvGym/Sales-v0", "--set")
 SMALL = {
     "steps": 2, "checkpoint_every": 1, "evaluation.episodes": 2, "evaluation.every": 2,
     "learner.seeds_per_iteration": 1, "learner.group_size": 4, "learner.max_turns": 6,
@@ -276,8 +277,7 @@ def test_learners_are_listed_without_torch_and_say_what_they_need():
     done = shell("list", "learners", after=heavy)
     assert done.returncode == 0 and done.stdout.splitlines()[-1].strip() == "loaded", done.stderr
     assert "group-relative policy optimisation of a language model [llm]" in done.stdout
-    for block in (("torch", "transformers"), ("transformers",)):
-        for command in (("train", "--algorithm", "grpo"), ("init", "--algorithm", "grpo")):
-            done = shell(*command, block=block)
-            assert done.returncode == 1 and 'pip install "convgym[llm]"' in done.stderr
-            assert done.stderr.count("\n") == 1
+    for block, command in ((("torch", "transformers"), "train"), (("transformers",), "init")):
+        done = shell(command, "--algorithm", "grpo", block=block)
+        assert done.returncode == 1 and 'pip install "convgym[llm]"' in done.stderr
+        assert done.stderr.count("\n") == 1
