@@ -5,8 +5,8 @@
 
 Conversations of `ConvGym/OneRequest-v0`: customers of the training split in training, those of the
 test split in words that nobody trained on in evaluation (500, sampled at temperature 1). All
-objectives have the numbers of `scripts/train_grpo.py`, and what `CHANGED` says beside them. A
-finished run is one line of the results file and is not done again; `--table` prints what there is.
+objectives have the numbers of `trainers.llm.embedded.tuned`. A finished run is one line of the
+results file and is not done again; `--table` prints what there is.
 Intervals (95 %) are of the mean over conversations for one run, over seeds for several: as wide as
 the conversations' and the seeds' chance together.
 """
@@ -20,7 +20,6 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,39 +28,16 @@ import torch
 
 from trainers.llm.chat_format import ChatFormat
 from trainers.llm.embedded import embedded_folder
+from trainers.llm.embedded.tuned import ENVIRONMENT, HELD_OUT, SAMPLING
 from trainers.llm.language_model import LanguageModel
-from trainers.llm.objectives import GSPO, GSPO_TOKEN, PRESETS, Clip
-from trainers.llm.policy_config import Critic, PolicyOptimizerConfig, TrustRegion
+from trainers.llm.objectives import PRESETS
 from trainers.llm.policy_optimizer import PolicyOptimizer
 from trainers.llm.rollout_engine import RolloutEngine
+from trainers.llm.run_options import tuned_config
 from trainers.llm.sampling import Sampling
 from trainers.llm.text_environment import TextEnvironment
 from trainers.llm.transformers_sampler import TransformersSampler
 
-SAMPLING = Sampling(max_tokens=24, max_context=512)
-ENVIRONMENT = "ConvGym/OneRequest-v0"
-HELD_OUT = {"split": "test", "phrases": "held_out"}
-SHARED: dict[str, Any] = {
-    "seeds_per_iteration": 8,
-    "group_size": 8,
-    "minibatches": 2,
-    "learning_rate": 4e-4,
-    "schedule": "linear",
-    "warmup": 10,
-    "tokens_per_micro_batch": 4096,
-    "sampling": SAMPLING,
-}
-NEAR = Clip(low=0.05, high=0.05)
-"""Of ratios of whole conversations of 60 tokens; GSPO's 3e-4 is for thousands."""
-CHANGED: dict[str, dict[str, Any]] = {
-    "gspo": {"objective": replace(GSPO, clip=NEAR)},
-    "gspo_token": {"objective": replace(GSPO_TOKEN, clip=NEAR)},
-    "dapo": {"resample": 2},
-    "a2c": {"minibatches": 1, "critic": Critic(pretraining=3)},
-    "ppo": {"critic": Critic(pretraining=3)},
-    "vapo": {"critic": Critic(pretraining=3)},
-    "trpo": {"objective": "grpo", "trust_region": TrustRegion(), "minibatches": 1},
-}
 OBJECTIVES = (*PRESETS, "trpo")
 
 
@@ -69,7 +45,7 @@ def engine_of(model: LanguageModel, **keywords: Any) -> RolloutEngine:
     """Conversations of the model with such customers."""
     environment = TextEnvironment(ENVIRONMENT, system="", kwargs=keywords)
     sampler, form = TransformersSampler(model.causal), ChatFormat(model.tokenizer)
-    return RolloutEngine(environment, sampler, form, SAMPLING, max_turns=24)
+    return RolloutEngine(environment, sampler, form, Sampling(**SAMPLING), max_turns=24)
 
 
 def scored(engine: RolloutEngine, episodes: int) -> dict[str, float]:
@@ -86,8 +62,7 @@ def run(objective: str, seed: int, asked: argparse.Namespace) -> dict[str, Any]:
     """One finished run."""
     model = LanguageModel.load(asked.model or embedded_folder())
     training, held_out = engine_of(model), engine_of(model, **HELD_OUT)
-    options = {"objective": objective, **SHARED, **CHANGED.get(objective, {})}
-    config = PolicyOptimizerConfig(iterations=asked.iterations, seed=seed, **options)
+    config = tuned_config(objective, iterations=asked.iterations, seed=seed)
     before = scored(held_out, asked.episodes)
     begun = time.process_time()
     rows = PolicyOptimizer(model, training, config).train()

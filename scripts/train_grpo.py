@@ -34,6 +34,7 @@ from convgym.evaluation.intervals import mean_interval
 from trainers.callbacks import CSVLog
 from trainers.llm.chat_format import ChatFormat
 from trainers.llm.embedded import embedded_folder
+from trainers.llm.embedded.tuned import HELD_OUT, MAX_TURNS, SAMPLING, TUNED
 from trainers.llm.language_model import LanguageModel, LoRA
 from trainers.llm.objectives import PRESETS
 from trainers.llm.policy_config import PolicyOptimizerConfig
@@ -42,20 +43,6 @@ from trainers.llm.rollout_engine import RolloutEngine
 from trainers.llm.sampling import Sampling
 from trainers.llm.text_environment import TextEnvironment
 from trainers.llm.transformers_sampler import TransformersSampler
-
-TUNED: dict[str, Any] = {
-    "iterations": 140,
-    "seeds_per_iteration": 8,
-    "group_size": 8,
-    "minibatches": 2,
-    "learning_rate": 4e-4,
-    "schedule": "linear",
-    "warmup": 10,
-    "tokens_per_micro_batch": 4096,
-}
-"""What a model of half a million weights learns well with; --settings changes any of it."""
-HELD_OUT = {"split": "test", "phrases": "held_out"}
-"""What ConvGym's customers are in an evaluation: other people, in words nobody trained on."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -72,9 +59,11 @@ def parser() -> argparse.ArgumentParser:
     it.add_argument("--held-out", type=json.loads, help="keywords that an evaluation changes")
     it.add_argument("--lora", type=int, default=0, help="rank of adapters; 0: all weights learn")
     it.add_argument("--system", help="instead of the environment's; the embedded model has none")
-    it.add_argument("--max-tokens", type=int, default=24, help="of a reply")
-    it.add_argument("--max-context", type=int, default=512, help="tokens of a conversation")
-    it.add_argument("--max-turns", type=int, default=16, help="replies of a conversation")
+    it.add_argument("--max-tokens", type=int, default=SAMPLING["max_tokens"], help="of a reply")
+    it.add_argument(
+        "--max-context", type=int, default=SAMPLING["max_context"], help="of a conversation"
+    )
+    it.add_argument("--max-turns", type=int, default=MAX_TURNS, help="replies of a conversation")
     it.add_argument("--temperature", type=float, default=1.0)
     it.add_argument("--slots", type=int, default=64, help="conversations at a time")
     it.add_argument("--device", default="cpu")

@@ -25,12 +25,14 @@ from convgym.cli.yaml_text import parsed, read_yaml, to_yaml
 from convgym.errors import InvalidConfiguration
 
 LEARNERS = sorted(entries())
+EXTRAS = {"offline": "torch", "sb3": "sb3_contrib", "llm": "transformers"}
 
 
 def needs(name):
     """Skips where a learner's extra is not installed."""
-    pytest.importorskip({"offline": "torch", "sb3": "sb3_contrib"}.get(learner_called(name).extra,
-                                                                       "numpy"))  # fmt: skip
+    pytest.importorskip(
+        EXTRAS.get(learner_called(name).extra, "numpy"), reason="this learner needs an extra"
+    )
 
 
 # -- values of a type ------------------------------------------------------------------------------

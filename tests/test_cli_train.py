@@ -21,6 +21,9 @@ ROOT = Path(__file__).parents[1]
 QUICK = ("--stub", "--steps", 1_000, "--set", "evaluation.episodes=4")
 ROLLOUT = {"n_envs": 2, "n_steps": 16, "batch_size": 16}
 REPLAY = {"n_envs": 2, "learning_starts": 32, "buffer_size": 500}
+EXTRAS = {"offline": "torch", "sb3": "sb3_contrib", "llm": "transformers"}
+TALKERS = {name for name in entries() if learner_called(name).extra == "llm"}
+"""Language models: their whole runs are in test_cli_llm."""
 TINY = {
     "ppo": ROLLOUT,
     "maskable_ppo": ROLLOUT,
@@ -93,7 +96,7 @@ def test_a_dry_run_says_what_would_be_done_and_writes_nothing(tmp_path):
 @pytest.mark.parametrize("name", sorted(entries()))
 def test_every_learner_checks_without_learning(name, tmp_path):
     extra = learner_called(name).extra
-    pytest.importorskip({"offline": "torch", "sb3": "sb3_contrib"}.get(extra, "numpy"))
+    pytest.importorskip(EXTRAS.get(extra, "numpy"))
     given = ("--dataset", "convgym/customer-service/sample-v0") if extra == "offline" else ()
     done = train(tmp_path, "--algorithm", name, *given, "--dry-run")
     assert done.exit_code == 0, done.output
@@ -245,7 +248,7 @@ def test_without_torch_the_stub_learns_and_the_others_name_their_extra(tmp_path)
     told = runner.communicate(timeout=120)
     assert runner.returncode == 0, told
     assert (tmp_path / "runs/stub-customer-service-0/report.json").is_file()
-    for algorithm, extra in (("cql", "offline"), ("ppo", "sb3")):
+    for algorithm, extra in (("cql", "offline"), ("ppo", "sb3"), ("grpo", "llm")):
         runner = shell(tmp_path, "train", "--algorithm", algorithm, block=block)
         _, told = runner.communicate(timeout=120)
         assert runner.returncode == 1 and told.count("\n") == 1
@@ -276,10 +279,10 @@ def test_the_log_has_no_step_twice_and_none_that_is_torn(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(entries()) - {"stub"}))
+@pytest.mark.parametrize("name", sorted(set(entries()) - {"stub"} - TALKERS))
 def test_every_starter_runs_goes_on_and_is_scored(name, tmp_path):
     extra = learner_called(name).extra
-    pytest.importorskip({"offline": "torch", "sb3": "sb3_contrib"}[extra])
+    pytest.importorskip(EXTRAS[extra])
     path = tmp_path / "config.yaml"
     given = ("--dataset", "convgym/customer-service/sample-v0") if extra == "offline" else ()
     assert convgym("init", "--path", path, "--algorithm", name, *given).exit_code == 0

@@ -4,7 +4,7 @@
                         here: a light object, whose methods load what they need
 
 `dqn` is Stable-Baselines3's, which learns while talking; from recorded conversations it is
-`offline_dqn`.
+`offline_dqn`. Of language models, PPO, A2C and TRPO are `llm_ppo`, `llm_a2c` and `llm_trpo`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import convgym
 from convgym.errors import ConvGymError, InvalidConfiguration
 from convgym.policies.policy import Policy
 from trainers import profiles
+from trainers.llm.entry import LanguageEntry
 from trainers.offline.entry import OfflineEntry
 from trainers.online.entry import OnlineEntry
 
@@ -64,7 +65,7 @@ class TabularEntry:
 
         return TabularConfig
 
-    def defaults(self, env: str | None) -> Mapping[str, Any]:
+    def defaults(self, env: str | None, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """Easy conversations about one thing, so that seconds are enough."""
         keywords: dict[str, Any] = {}
         if env is None or env in convgym.ENVIRONMENTS:
@@ -134,3 +135,18 @@ dqn = OnlineEntry("dqn", make_env)
 qr_dqn = OnlineEntry("qr_dqn", make_env)
 a2c = OnlineEntry("a2c", make_env)
 trpo = OnlineEntry("trpo", make_env)
+
+grpo = LanguageEntry("grpo")
+bnpo = LanguageEntry("bnpo")
+dapo = LanguageEntry("dapo")
+dr_grpo = LanguageEntry("dr_grpo")
+gspo = LanguageEntry("gspo")
+gspo_token = LanguageEntry("gspo_token")
+gepo = LanguageEntry("gepo")
+cispo = LanguageEntry("cispo")
+rloo = LanguageEntry("rloo")
+reinforce_pp = LanguageEntry("reinforce++", "reinforce_pp")
+vapo = LanguageEntry("vapo")
+llm_ppo = LanguageEntry("ppo", "llm_ppo")
+llm_a2c = LanguageEntry("a2c", "llm_a2c")
+llm_trpo = LanguageEntry("trpo", "llm_trpo")

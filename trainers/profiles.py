@@ -88,6 +88,25 @@ _BY_PLAY: dict[str, dict[str, dict[str, Any]]] = {
         "experimental": {"hidden": [256, 256], "gae_lambda": 0.98},
     },
 }
+_NEAR = {"clip_low": 0.1, "clip_high": 0.1}
+_LANGUAGE: dict[str, dict[str, dict[str, Any]]] = {
+    "conservative": {
+        "all": {"kl": 0.04, "max_grad_norm": 0.5, "warmup": 20},
+        "clipped": _NEAR,
+        "trusting": {"trust_region": {"max_kl": 0.003}},
+    },
+    "aggressive": {
+        "all": {"max_grad_norm": 2.0},
+        "clipped": {"clip_high": 0.28},
+        "many_steps": {"epochs": 2},
+        "trusting": {"trust_region": {"max_kl": 0.03}},
+    },
+    "experimental": {"all": {"seeds_per_iteration": 16}, "groups": {"resample": 2}},
+}
+"""Of language models; learning rates are left as they are, for they hang on the model's size."""
+_ONE_STEP, _NO_GROUPS = {"a2c", "trpo"}, {"a2c", "ppo", "vapo", "reinforce++"}
+_OWN_CLIP = {"a2c", "trpo", "cispo", "gspo", "gspo_token", "dapo", "vapo"}
+"""Those without a clip at both ends, and those whose clip is on another scale, or the point."""
 _TABULAR = {
     "conservative": {"learning_rate": 0.3},
     "aggressive": {"learning_rate": 2.0},
@@ -105,6 +124,23 @@ def offline(algorithm: str) -> Profiles:
 def online(algorithm: str) -> Profiles:
     """Of an online algorithm."""
     return _changes(_BY_PLAY[algorithm])
+
+
+def language(algorithm: str) -> Profiles:
+    """Of a learner that trains a language model by its conversations."""
+    which = {
+        "all": True,
+        "clipped": algorithm not in _OWN_CLIP,
+        "many_steps": algorithm not in _ONE_STEP,
+        "groups": algorithm not in _NO_GROUPS,
+        "trusting": algorithm == "trpo",
+    }
+    return _changes(
+        {
+            name: {key: v for part, own in parts.items() if which[part] for key, v in own.items()}
+            for name, parts in _LANGUAGE.items()
+        }
+    )
 
 
 def tabular() -> Profiles:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,7 +18,7 @@ from gymnasium.envs.registration import load_env_creator
 import convgym.envs.registration as registration
 from convgym.cli.learners import PROFILES, entries, learner_called
 from convgym.cli.run_folder import RunFolder, read_metrics, runs_in
-from convgym.cli.typed import default_of, documented, options_of
+from convgym.cli.typed import default_of, documented, inner_options, options_of
 from convgym.data.loading import packaged_ids
 from convgym.data.local_root import local_path
 from convgym.data.recipes import recipe_ids, recipe_path
@@ -172,16 +172,31 @@ def _learner(name: str, runs: Path) -> str:
         kind = learner.options()
     except MissingExtra as error:
         return "\n".join([*lines, "", str(error)])
-    tuned = learner.defaults(None).get("learner", {})
-    lines += ["", inspect.getdoc(kind) or "", ""]
-    hints, said = get_type_hints(kind), documented(kind)
-    for option in options_of(kind):
-        default = tuned.get(option, default_of(kind, option))
-        value = "" if default is MISSING else f" = {default!r}"
-        hint = getattr(hints[option], "__name__", "") if isinstance(hints[option], type) else ""
-        lines.append(f"learner.{option}: {hint or hints[option]}{value}")
-        lines += [f"    {said[option]}"] if said[option] else []
+    tuned = learner.defaults(None, {}).get("learner", {})
+    lines += ["", inspect.getdoc(kind) or "", "", *_options(kind, tuned, "learner")]
     return "\n".join(lines)
+
+
+def _options(kind: type[Any], tuned: Mapping[str, Any], where: str) -> Iterator[str]:
+    """Each option of a dataclass with its type, its default and what it means."""
+    hints, said, inner = get_type_hints(kind), documented(kind), inner_options(kind)
+    for option in options_of(kind):
+        own = tuned.get(option, {})
+        default = (
+            default_of(kind, option)
+            if option in inner
+            else tuned.get(option, default_of(kind, option))
+        )
+        if option in inner and default is not None:
+            value = ""
+        else:
+            value = "" if default is MISSING else f" = {default!r}"
+        hint = getattr(hints[option], "__name__", "") if isinstance(hints[option], type) else ""
+        yield f"{where}.{option}: {hint or hints[option]}{value}"
+        if said[option]:
+            yield f"    {said[option]}"
+        if option in inner:
+            yield from _options(inner[option], own or {}, f"{where}.{option}")
 
 
 def _policy(name: str, runs: Path) -> str:

@@ -18,12 +18,14 @@ import gymnasium as gym
 import convgym.envs.registration as registration
 from convgym.cli import play as playing
 from convgym.cli.policies import (
-    ACTING,
     environment_of,
+    fits,
     keywords_for,
     made_env,
+    manner_of,
     policy_called,
     run_called,
+    saved_policy,
 )
 from convgym.cli.progress import Bar
 from convgym.cli.replies import replies_to, replies_to_file, speaking
@@ -53,10 +55,10 @@ class Judged:
     root: Path
     seed: int = 0
 
-    def place(self) -> tuple[str, dict[str, Any]]:
-        """Id and keywords: those asked for, else the run's own."""
+    def place(self, scored: bool = False) -> tuple[str, dict[str, Any]]:
+        """Id and keywords: those asked for, else the run's own, to be `scored` or to talk in."""
         run = run_called(self.policy, self.root)
-        env, keywords = environment_of(run) if run is not None else (_DEFAULT, {})
+        env, keywords = environment_of(run, scored) if run is not None else (_DEFAULT, {})
         if self.env is not None and self.env != env:
             env, keywords = self.env, {}  # keywords of another environment mean nothing here
         if env is None:
@@ -116,10 +118,15 @@ class Size:
 
 def measure(judged: Judged, size: Size, as_json: bool, say: Say, tell: Say) -> None:
     """Seeded episodes, and what they come to."""
-    env_id, given = judged.place()
-    keywords = keywords_for(env_id, given, ACTING)
+    env_id, given = judged.place(scored=True)
+    saved = saved_policy(judged.policy, judged.root)
+    keywords = keywords_for(env_id, given, manner_of(saved))
     env = made_env(env_id, keywords)
-    policy = policy_called(judged.policy, env, judged.root)
+    if saved is None:
+        policy = policy_called(judged.policy, env, judged.root)
+    else:
+        policy = saved
+        fits(policy, env)
     if isinstance(policy, FixedReplies):  # it speaks, whatever it sees
         keywords = {**keywords, **_READING}
         env = made_env(env_id, keywords)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -58,6 +58,12 @@ class Job:
     checkpoint_every: int
     evaluate_every: int = 0
     evaluators: Mapping[str, Callable[[Policy], float]] | None = None
+    """By name; a learner that plays many conversations at once may score itself instead, under
+    the same names."""
+    evaluation_episodes: int = 0
+    """Conversations of such a score."""
+    evaluation_keywords: Mapping[str, Any] = field(default_factory=dict)
+    """What the environment is made with in a score, over `env_keywords`."""
     callbacks: Sequence[Callable[[Row], bool | None]] = ()
     """Each hears every row, `step` among it; True stops the run."""
 
@@ -81,8 +87,8 @@ class Learner(Protocol):
     def options(self) -> type[Any]:
         """The dataclass of its options; raises MissingExtra."""
 
-    def defaults(self, env: str | None) -> Mapping[str, Any]:
-        """What a run's configuration says where nobody says otherwise."""
+    def defaults(self, env: str | None, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What a run's configuration says where nobody says otherwise; `options` were given."""
 
     def check(self, job: Job) -> list[str]:
         """Everything but learning: sentences about what `train` would do; raises what it would."""

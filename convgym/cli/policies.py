@@ -74,10 +74,15 @@ def run_called(name: str, root: Path) -> RunFolder | None:
     return None
 
 
-def environment_of(run: RunFolder) -> tuple[str | None, dict[str, Any]]:
-    """Id and keywords of the environment that a run learnt in, or that its data come from."""
+def environment_of(run: RunFolder, scored: bool = False) -> tuple[str | None, dict[str, Any]]:
+    """Id and keywords of the environment that a run learnt in, or that its data come from.
+
+    `scored`: with the keywords that it is scored with.
+    """
     config = run.read_config()
     env, keywords = config.get("env"), dict(config.get("env_keywords") or {})
+    if scored:
+        keywords |= (config.get("evaluation") or {}).get("keywords") or {}
     if env is None and config.get("dataset") in recipe_ids():
         env = read_recipe(config["dataset"]).environment["id"]
     return env, keywords
@@ -114,11 +119,21 @@ def _scripted(env: gym.Env[Any, Any]) -> dict[str, Any]:
     return known | null_policies(domain_name(env))
 
 
+def manner_of(policy: Policy | None) -> Mapping[str, str]:
+    """What an environment shows a policy and takes from it where nobody says otherwise."""
+    return SPEAKING if getattr(policy, "speaks", False) else ACTING
+
+
 def fits(policy: Policy, env: gym.Env[Any, Any]) -> None:
     """Raises InvalidConfiguration where a policy would misread what `env` shows."""
     acting = isinstance(env.action_space, gym.spaces.Discrete)
     if not hasattr(policy, "predict"):
         raise InvalidConfiguration(f"a {type(policy).__name__} is no policy: it has no predict")
+    if getattr(policy, "speaks", False) and not isinstance(env.action_space, gym.spaces.Text):
+        raise InvalidConfiguration(
+            f"a {policy.name} replies in texts, and this environment takes "
+            f'{type(env.action_space).__name__} actions; take observation="dict" and action="text"'
+        )
     if not isinstance(policy, ActPolicy):
         return
     space = env.observation_space

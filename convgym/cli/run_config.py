@@ -16,7 +16,14 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
 from convgym.cli.learners import PROFILES, Learner, learner_called
-from convgym.cli.typed import check_known, default_of, options_of, record, typed
+from convgym.cli.typed import (
+    check_known,
+    default_of,
+    dotted_options,
+    options_of,
+    record,
+    typed,
+)
 from convgym.cli.yaml_text import parsed, plain
 from convgym.engine.tasks import SPLITS
 from convgym.errors import InvalidConfiguration
@@ -39,6 +46,8 @@ class EvaluationConfig:
     """Conversations of a score; 0 scores nothing."""
     split: str = "test"
     """Whose tasks the policy is scored on at the end, where the environment has splits."""
+    keywords: dict[str, Any] = field(default_factory=dict)
+    """What else the environment is made with when the policy is scored, over env_keywords."""
 
     def __post_init__(self) -> None:
         if self.every < 0 or self.episodes < 0 or self.episodes == 1:
@@ -134,7 +143,8 @@ def resolved(given: Mapping[str, Any]) -> RunConfig:
     check_known(given, options_of(RunConfig), more=_dotted(learner))
     profile = typed(given.get("profile", "balanced"), str, "profile")
     env = typed(given.get("env"), str | None, "env")
-    layers = [learner.defaults(env), learner.profiles.get(profile, {}), given]
+    options = typed(given.get("learner") or {}, dict, "learner")
+    layers = [learner.defaults(env, options), learner.profiles.get(profile, {}), given]
     whole: dict[str, Any] = {}
     for layer in layers:
         whole = merged(whole, layer)
@@ -155,7 +165,8 @@ def get_config_for_task(
 
     `task`: "customer_service", "technical_support" or "sales". `given` changes single values. The
     learner's options are one set for all three domains: sets of their own were not found to be
-    worth it (`trainers.offline.tuned`).
+    worth it (`trainers.offline.tuned`). Language models learn customer service where the embedded
+    one speaks, in `ConvGym/OneRequest-v0`.
 
     Raises InvalidConfiguration for a task, an algorithm, a profile or an option there is not.
     """
@@ -164,7 +175,11 @@ def get_config_for_task(
         raise InvalidConfiguration(f"no task is called {task!r}; there are {', '.join(TASKS)}")
     env, dataset = TASKS[name]
     learner = learner_called(algorithm)
-    places = {"env": env} | ({"dataset": dataset} if learner.source == "dataset" else {})
+    places = {"env": env}
+    if learner.source == "dataset":
+        places["dataset"] = dataset
+    elif env == TASKS["customer_service"][0]:
+        places = {}  # the learner knows best where in this domain it begins
     return resolved({**places, "algorithm": algorithm, "profile": profile, **given})
 
 
@@ -224,13 +239,16 @@ def _check_learner(given: Any, learner: Learner) -> None:
     known = [name for name in options_of(learner.options()) if name != "seed"]
     if "seed" in given:
         raise InvalidConfiguration("there is no 'learner.seed'; did you mean seed?")
-    check_known(given, known, "learner", options_of(RunConfig))
+    deeper = [one for one in _dotted(learner) if one.count(".") > 1]
+    check_known(given, known, "learner", [*options_of(RunConfig), *deeper])
 
 
 def _dotted(learner: Learner) -> list[str]:
-    """The full names of what stands one level deeper."""
-    own = [f"learner.{name}" for name in options_of(learner.options()) if name != "seed"]
-    return own + [f"evaluation.{one.name}" for one in fields(EvaluationConfig)]
+    """The full names of what stands deeper."""
+    own = dotted_options(learner.options(), "learner")
+    return [name for name in own if name != "learner.seed"] + [
+        f"evaluation.{one.name}" for one in fields(EvaluationConfig)
+    ]
 
 
 def is_required(name: str) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from convgym.cli.play_options import keyword
+
+_OWN = ("observation", "action", "reward", "split")
+"""Keywords of a run's environment that the service and its clients decide."""
 
 
 def serve(
@@ -20,7 +23,10 @@ def serve(
     ] = None,
     env: Annotated[
         list[str] | None,
-        typer.Option("--env", help="What can be played; the first is the policy's."),
+        typer.Option(
+            "--env",
+            help="What can be played; the first is the policy's. Left out: where a run learnt.",
+        ),
     ] = None,
     more: Annotated[
         list[str] | None,
@@ -52,15 +58,21 @@ def serve(
     ] = False,
 ) -> None:
     """Serve replies, environment sessions and a page over HTTP, until it is stopped."""
-    from convgym.cli.policies import saved_policy
+    from convgym.cli.policies import environment_of, run_called, saved_policy
     from convgym.service.json_log import JsonLog
     from convgym.service.keys import KeyRing
     from convgym.service.settings import DEFAULT_ENVIRONMENT, ServiceSettings
     from convgym.service.start import start
 
+    learnt_in: str | None = None
+    keywords: dict[str, Any] = {}
+    run = None if policy is None else run_called(policy, Path("runs"))
+    if run is not None and not env:
+        learnt_in, keywords = environment_of(run)
+        keywords = {name: value for name, value in keywords.items() if name not in _OWN}
     settings = ServiceSettings(
-        environments=tuple(env or [DEFAULT_ENVIRONMENT]),
-        keywords=dict(keyword(one) for one in more or ()),
+        environments=tuple(env or [learnt_in or DEFAULT_ENVIRONMENT]),
+        keywords={**keywords, **dict(keyword(one) for one in more or ())},
         host=host,
         port=port,
         privileged=hidden,

@@ -12,7 +12,7 @@ from typing import Any
 
 from convgym.cli.learners import learner_called
 from convgym.cli.run_config import EvaluationConfig, RunConfig, resolved
-from convgym.cli.typed import documented
+from convgym.cli.typed import documented, inner_options, options_of
 from convgym.cli.yaml_text import to_yaml
 from convgym.data.packed_files import whole_file
 from convgym.errors import InvalidConfiguration
@@ -40,8 +40,8 @@ def write_starter(
 def starter(config: RunConfig) -> str:
     """The configuration as YAML, each value with a comment."""
     learner = learner_called(config.algorithm)
-    said = {"": documented(RunConfig), "evaluation": documented(EvaluationConfig)}
-    said["learner"] = documented(learner.options())
+    said = documented(RunConfig)
+    kinds: dict[str, type[Any]] = {"evaluation": EvaluationConfig, "learner": learner.options()}
     lines = [
         f"# {learner.name}: {learner.summary}",
         "#",
@@ -50,16 +50,28 @@ def starter(config: RunConfig) -> str:
         "",
     ]
     for name, value in config.to_dict().items():
-        lines += _comment(said[""][name], "")
-        if name in said and value:
-            lines.append(f"{name}:")
-            for inner, one in value.items():
-                lines += _comment(said[name].get(inner, ""), "  ")
-                lines.append(f"  {_pair(inner, one)}")
+        lines += _comment(said[name], "")
+        if name in kinds and value:
+            lines += [f"{name}:", *_options(kinds[name], value, "  ")]
         else:
             lines.append(_pair(name, value))
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _options(kind: type[Any], values: Mapping[str, Any], indent: str) -> Iterator[str]:
+    """A dataclass's options, each under what it means; those of options one step further in."""
+    said, inner = documented(kind), inner_options(kind)
+    for name, value in values.items():
+        more = ""
+        if name in inner and value is None:
+            more = f" Or names and values: {', '.join(options_of(inner[name]))}."
+        yield from _comment(f"{said.get(name, '')}{more}", indent)
+        if name in inner and isinstance(value, dict) and value:
+            yield f"{indent}{name}:"
+            yield from _options(inner[name], value, f"{indent}  ")
+        else:
+            yield f"{indent}{_pair(name, value)}"
 
 
 def _comment(text: str, indent: str) -> Iterator[str]:

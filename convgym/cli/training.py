@@ -9,8 +9,10 @@ Knows no learner: each is found by its name (`convgym.cli.learners`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ from convgym.evaluation.scores import score
 from convgym.policies.policy import Policy, RandomPolicy
 
 Say = Callable[[str], None]
+_SHOWN = 7
+"""Columns of a row that a line of progress has room for; all are in the metrics."""
 _LATER = ("steps", "device", "evaluation", "name")
 """What may be said otherwise when a run goes on."""
 
@@ -92,6 +96,8 @@ def _job(config: RunConfig, folder: RunFolder, **more: Any) -> Job:
         device=config.device,
         checkpoint=folder.checkpoint,
         checkpoint_every=config.checkpoint_every,
+        evaluation_episodes=config.evaluation.episodes,
+        evaluation_keywords=config.evaluation.keywords,
         **more,
     )
 
@@ -128,7 +134,8 @@ def _learn(learner: Learner, config: RunConfig, folder: RunFolder, say: Say, tel
             "evaluators": {"validation": judge.on_validation},
         }
     try:
-        policy: Trained = learner.train(_job(config, folder, **more))
+        with _warnings_told(tell, progress):
+            policy: Trained = learner.train(_job(config, folder, **more))
     except KeyboardInterrupt:
         progress.close()
         kept = "the newest checkpoint" if folder.checkpoint.exists() else "the beginning"
@@ -146,11 +153,30 @@ def _learn(learner: Learner, config: RunConfig, folder: RunFolder, say: Say, tel
     say(f"the policy is in {folder.policy}; talk with it: convgym evaluate --policy {folder.path}")
 
 
+@contextmanager
+def _warnings_told(tell: Say, progress: Progress) -> Iterator[None]:
+    """What learners warn of, as one line each."""
+    before = warnings.showwarning
+
+    def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, RuntimeWarning):
+            progress.close()
+            tell(f"warning: {message}")
+        else:
+            before(message, category, *where, **more)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = shown
+        yield
+
+
 class Judge:
     """Scores policies where the run says; makes the environment when it is first needed."""
 
     def __init__(self, learner: Learner, job: Job, config: RunConfig) -> None:
-        self._learner, self._job, self._config = learner, job, config
+        keywords = {**job.env_keywords, **config.evaluation.keywords}
+        self._learner, self._job = learner, replace(job, env_keywords=keywords)
+        self._config = config
         self._made: list[gym.Env[Any, Any] | None] = []
 
     def _env(self) -> gym.Env[Any, Any] | None:
@@ -181,7 +207,8 @@ class Judge:
         # A seed that no score while learning had.
         keywords: dict[str, Any] = {"seed": config.seed + 1_000_000, "split": evaluation.split}
         _, info = env.reset(seed=0)
-        if info.get("action_mask") is not None:
+        acting = isinstance(env.action_space, gym.spaces.Discrete)
+        if acting and info.get("action_mask") is not None:
             chance = score(RandomPolicy(), env, evaluation.episodes, **keywords)
             say(str(chance))
             found["random"] = chance.to_dict()
@@ -200,8 +227,8 @@ class Progress:
     def __call__(self, row: Row) -> None:
         """Say how far it is."""
         self._rows.append(row)
-        shown = (f"{name} {value:.3g}" for name, value in row.items() if name != "step")
-        self._bar.at(row["step"], "  ".join(shown))
+        names = [name for name in row if name != "step"][:_SHOWN]
+        self._bar.at(row["step"], "  ".join(f"{name} {row[name]:.3g}" for name in names))
 
     def close(self) -> None:
         """Nothing more comes."""

@@ -59,6 +59,28 @@ def options_of(kind: type[Any]) -> list[str]:
     return [field.name for field in fields(kind) if field.init]
 
 
+def inner_options(kind: type[Any]) -> dict[str, type[Any]]:
+    """The options that are dataclasses, or may be one, by name."""
+    found: dict[str, type[Any]] = {}
+    for name, hint in get_type_hints(kind).items():
+        parts = (hint, *get_args(hint))
+        kinds = [one for one in parts if isinstance(one, type) and is_dataclass(one)]
+        if len(kinds) == 1 and name in options_of(kind):
+            found[name] = kinds[0]
+    return found
+
+
+def dotted_options(kind: type[Any], where: str) -> list[str]:
+    """The full names of all options, those of options among them."""
+    inner = inner_options(kind)
+    found = []
+    for name in options_of(kind):
+        found.append(_under(where, name))
+        if name in inner:
+            found += dotted_options(inner[name], found[-1])
+    return found
+
+
 def check_known(
     given: Iterable[str], known: Iterable[str], where: str = "", more: Iterable[str] = ()
 ) -> None:
@@ -145,6 +167,9 @@ def _one_of(value: Any, hints: tuple[Any, ...], where: str) -> Any:
     """As the first of these types that takes it; a value that is of one already is left alone."""
     if value is None and type(None) in hints:
         return None
+    kinds = [hint for hint in hints if isinstance(hint, type) and is_dataclass(hint)]
+    if len(kinds) == 1 and isinstance(value, Mapping):  # its own sentence says more
+        return typed(value, kinds[0], where)
     exact = [hint for hint in hints if isinstance(hint, type) and type(value) is hint]
     refused: list[str] = []
     for hint in (*exact, *hints):

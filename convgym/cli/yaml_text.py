@@ -6,6 +6,7 @@ references without end; both are refused here. JSON is YAML, too.
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,9 @@ def to_yaml(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Tuples as lists, paths as texts, all the way down."""
+    """Tuples as lists, paths as texts, dataclasses as mappings, all the way down."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = {one.name: getattr(value, one.name) for one in fields(value) if one.init}
     if isinstance(value, dict):
         return {str(name): plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):

@@ -180,7 +180,8 @@ what stands under them gets no handle. Of Dict observations only |
         }
         if not (self._lengths and isinstance(env.action_space, spaces.Text)):
             raise InvalidConfiguration(
-                f"the environment goes from {shown} to {env.action_space}; handles need texts: "
+                f"the environment goes from {type(shown).__name__} to "
+                f"{type(env.action_space).__name__}; handles need texts: "
                 'take observation="message", "transcript" or "dict", and action="text"'
             )
         self._longest = env.action_space.max_length

@@ -168,6 +168,7 @@ def one_request(
     difficulty: float | None = 0.2,
     reward: str = "graded",
     max_turns: int = 30,
+    observation: str = "dict",
     **keywords: Any,
 ) -> gym.Env[Any, Any]:
     """Customers with one request, values as handles: a Dict of texts in, a text out.
@@ -178,14 +179,15 @@ def one_request(
     | `"technical-support"` | `"camera"` | somebody whose camera has a fault mended by one step |
     | `"sales"` | None: all goods | somebody who buys one piece, and pays the list price |
 
-    `topic`, `difficulty`, `reward`, `max_turns` and all other keywords are those of the domain's
-    environment; `"usual"` is the topic in the table, None is every topic. `dropped` are the keys
-    that `ToolHandles` leaves out of results: with another topic other keys may be needed.
+    `observation` may be "message" or "transcript" too. `topic`, `difficulty`, `reward`, `max_turns`
+    and all other keywords are those of the domain's environment; `"usual"` is the topic in the
+    table, None is every topic. `dropped` are the keys that `ToolHandles` leaves out of results:
+    with another topic other keys may be needed.
     Raises InvalidConfiguration for another domain.
     """
     workflow = WORKFLOWS[choose("domain", domain, tuple(WORKFLOWS))]
     env = workflow.environment(
-        observation="dict",
+        observation=observation,
         topic=workflow.topic if topic == USUAL else topic,
         difficulty=difficulty,
         reward=reward,

@@ -26,6 +26,7 @@ from trainers.llm.policy_batches import Old, PolicyBatch, policy_batch
 from trainers.llm.policy_config import PolicyOptimizerConfig
 from trainers.llm.policy_engine import Environment, collector_of, is_exact
 from trainers.llm.policy_update import Penalty, PolicyUpdate
+from trainers.llm.reply_statistics import reply_statistics
 from trainers.llm.rollout_collection import Collection, Collector, Gathered, rollout_statistics
 from trainers.llm.rollouts import Rollout, RolloutBatch
 from trainers.llm.run_checkpoints import RunState, digest, put_back, read_run, write_run
@@ -140,6 +141,7 @@ class PolicyOptimizer:
         gathered = self._collection.gather(self._iteration, self._update.steps)
         played = time.perf_counter()
         row = {"step": float(self._iteration + 1), "skipped": 0.0} | rollout_statistics(gathered)
+        row |= reply_statistics(gathered.played)
         self._iteration += 1
         if not any(rollout.valid for rollout in gathered.played):
             self._bear_failure(gathered.played)

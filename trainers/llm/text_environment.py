@@ -142,6 +142,11 @@ class TextEnvironment:
         except Exception as error:  # a judge may be away
             return self._fail(error)
 
+    def prompt(self, seed: int = 0) -> str:
+        """The system message of an episode, "" where there is none; the episode is begun for it."""
+        first = next(iter(self.reset(seed)), _message("", ""))
+        return first["content"] if first["role"] == "system" else ""
+
     def close(self) -> None:
         """Close the environment, quietly."""
         env, self._env = self._env, None

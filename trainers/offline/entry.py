@@ -51,7 +51,7 @@ class OfflineEntry:
 
         return config_of(self.algorithm, discrete=True)
 
-    def defaults(self, env: str | None) -> Mapping[str, Any]:
+    def defaults(self, env: str | None, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """Options found on validation tasks of all three domains."""
         torch_module(self.extra)
         from trainers.offline.tuned import STEPS, tuned

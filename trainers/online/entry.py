@@ -14,6 +14,7 @@ from convgym.errors import MissingExtra
 from convgym.policies.policy import Policy
 from trainers import profiles
 from trainers.devices import computing_on
+from trainers.reward_watch import RewardWatch
 
 if TYPE_CHECKING:
     from convgym.cli.learners import Job
@@ -51,7 +52,7 @@ class OnlineEntry:
 
         return CONFIGURATIONS[self.name]
 
-    def defaults(self, env: str | None) -> Mapping[str, Any]:
+    def defaults(self, env: str | None, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """800,000 turns of graded conversations, as in the README."""
         keywords = {"reward": "graded"} if env is None or env.startswith("ConvGym/") else {}
         return {"steps": 800_000, "checkpoint_every": 50_000, "env_keywords": keywords}
@@ -76,7 +77,7 @@ class OnlineEntry:
                 job.steps,
                 job.evaluators,
                 job.evaluate_every,
-                callbacks=job.callbacks,
+                callbacks=[RewardWatch(job.callbacks)],
                 checkpoint=job.checkpoint,
                 checkpoint_every=job.checkpoint_every,
             )

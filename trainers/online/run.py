@@ -95,8 +95,10 @@ class Run(BaseCallback):
         episodes = list(self.model.ep_info_buffer or [])
         if not episodes:
             return {}
-        means = {"return": np.mean([one["r"] for one in episodes])}
+        returns = [one["r"] for one in episodes]
+        means = {"return": np.mean(returns)}
         means["length"] = np.mean([one["l"] for one in episodes])
         if self.model.ep_success_buffer:
             means["success"] = np.mean(self.model.ep_success_buffer)
+        means["return_std"] = np.std(returns)
         return {name: float(mean) for name, mean in means.items()}
