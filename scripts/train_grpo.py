@@ -38,22 +38,12 @@ from trainers.llm.language_model import LanguageModel, LoRA
 from trainers.llm.objectives import PRESETS
 from trainers.llm.policy_config import PolicyOptimizerConfig
 from trainers.llm.policy_optimizer import PolicyOptimizer
+from trainers.llm.profiles import SMALL_MODEL
 from trainers.llm.rollout_engine import RolloutEngine
 from trainers.llm.sampling import Sampling
 from trainers.llm.text_environment import TextEnvironment
 from trainers.llm.transformers_sampler import TransformersSampler
 
-TUNED: dict[str, Any] = {
-    "iterations": 120,
-    "seeds_per_iteration": 8,
-    "group_size": 8,
-    "minibatches": 2,
-    "learning_rate": 5e-4,
-    "schedule": "linear",
-    "warmup": 10,
-    "tokens_per_micro_batch": 4096,
-}
-"""What a model of half a million weights learns well with; --settings changes any of it."""
 HELD_OUT = {"split": "test", "phrases": "held_out"}
 """What ConvGym's customers are in an evaluation: other people, in words nobody trained on."""
 
@@ -158,7 +148,9 @@ def run(asked: argparse.Namespace) -> None:
     engine, judge = engine_of(asked, model, {}), engine_of(asked, model, held_out)
     engine.exact = True  # type: ignore[attr-defined]  # the learner's own weights sample
     config = replace(
-        PolicyOptimizerConfig.from_dict({**TUNED, "objective": asked.objective, **asked.settings}),
+        PolicyOptimizerConfig.from_dict(
+            {**SMALL_MODEL, "objective": asked.objective, **asked.settings}
+        ),
         sampling=engine.sampling,
         seed=asked.seed,
     )

@@ -38,6 +38,18 @@ PROFILES: dict[str, dict[str, Any]] = {
     },
 }
 
+SMALL_MODEL: dict[str, Any] = {
+    "iterations": 120,
+    "seeds_per_iteration": 8,
+    "group_size": 8,
+    "minibatches": 2,
+    "learning_rate": 5e-4,
+    "schedule": "linear",
+    "warmup": 10,
+    "tokens_per_micro_batch": 4096,
+}
+"""What a model of half a million weights, such as the embedded one, learns well with."""
+
 
 def profile(name: str) -> dict[str, Any]:
     """Options of a profile; raises InvalidConfiguration for one that there is not."""
