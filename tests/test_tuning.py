@@ -30,6 +30,7 @@ from trainers.tuning.trials import Trials
 
 ROOT = Path(__file__).parents[1]
 SMALL = {"env": ID, "steps": STEPS, "episodes": 20, "metric": "return"}
+TINY = {**SMALL, "steps": 60, "episodes": 4}
 
 
 def told(trials):
@@ -52,6 +53,9 @@ def learnt_with(options, seeds):
 def test_the_best_options_earn_more_than_those_by_default_on_seeds_they_never_saw(tmp_path):
     found = quick_hpo("stub", "online", trials=12, folder=tmp_path, pruner="none", **SMALL)
     assert found.trials[0].changes["learner.learning_rate"] == 1.0  # as it is by default
+    assert set(found.importances) == set(found.plan.space)
+    assert sum(found.importances.values()) == pytest.approx(1.0)
+    assert "## Importance of options" in (found.folder / "report.md").read_text()
     tuned = {
         name.removeprefix("learner."): value for name, value in found.best.changes.items()
     }
@@ -62,14 +66,13 @@ def test_the_best_options_earn_more_than_those_by_default_on_seeds_they_never_sa
 
 
 def test_what_is_written_is_whole_and_makes_a_run(tmp_path):
-    found = quick_hpo("stub", "online", trials=5, folder=tmp_path, name="it", **SMALL)
+    found = quick_hpo("stub", "online", trials=5, folder=tmp_path, name="it", **TINY)
     place = tmp_path / "it"
     report = json.loads((place / "report.json").read_text())
     assert report["best"] == found.best.to_dict() and len(report["trials"]) == 5
-    assert report["split"] == "validation" and set(report["importances"]) == set(report["ranges"])
-    assert sum(report["importances"].values()) == pytest.approx(1.0)
+    assert report["split"] == "validation"
     lines = (place / "report.md").read_text()
-    assert "## Importance of options" in lines and f"| {found.best.number} |" in lines
+    assert f"| {found.best.number} |" in lines
     assert not list(place.glob("trials/*/checkpoint*"))
     config = read_yaml(place / "config.yaml")
     assert config == found.config
@@ -81,11 +84,11 @@ def test_what_is_written_is_whole_and_makes_a_run(tmp_path):
 
 def test_the_same_seed_makes_the_same_search_and_another_seed_another(tmp_path):
     one, two, other = (
-        quick_hpo("stub", trials=10, seed=seed, folder=tmp_path, pruner="hyperband", **SMALL)
-        for seed in (3, 3, 4)
+        quick_hpo("stub", trials=n, seed=seed, folder=tmp_path, pruner="hyperband", **TINY)
+        for n, seed in ((10, 3), (10, 3), (2, 4))  # from the ninth on by what the others earned
     )
     assert one.folder != two.folder and told(one.trials) == told(two.trials)
-    assert [t.changes for t in one.trials[1:]] != [t.changes for t in other.trials[1:]]
+    assert one.trials[1].changes != other.trials[1].changes
     assert one.best.number == two.best.number and one.config == two.config
 
 
@@ -136,7 +139,7 @@ def test_a_trial_that_fails_is_kept_with_its_sentence_and_the_search_goes_on(
 
     monkeypatch.setattr(TabularLearner, "fit", fails_at_times)
     space = {"most_weight": {"choices": [3.0, 4.0, 5.0]}}
-    found = quick_hpo("stub", space, trials=8, sampler="random", folder=tmp_path, **SMALL)
+    found = quick_hpo("stub", space, trials=6, sampler="random", folder=tmp_path, **TINY)
     says = {3.0: "three is one too few", 4.0: "ZeroDivisionError: no more is known", 5.0: ""}
     for trial in found.trials:
         assert trial.error == says[trial.changes["learner.most_weight"]]
@@ -145,7 +148,7 @@ def test_a_trial_that_fails_is_kept_with_its_sentence_and_the_search_goes_on(
     assert "three is one too few" in (found.folder / "report.md").read_text()
     space = {"most_weight": {"choices": [3.0, 4.0]}}
     with pytest.raises(InvalidConfiguration, match="no trial of 2 was finished, the first with"):
-        quick_hpo("stub", space, trials=2, name="none", folder=tmp_path, **SMALL)
+        quick_hpo("stub", space, trials=2, name="none", folder=tmp_path, **TINY)
     assert (tmp_path / "none" / "report.md").is_file()
 
 
@@ -155,7 +158,7 @@ def test_a_score_that_is_no_number_is_a_failure(tmp_path, monkeypatch):
         "trainers.tuning.learner_runs.LearnerRuns.run", lambda *arguments: nothing
     )
     with pytest.raises(InvalidConfiguration, match="its score is nan"):
-        quick_hpo("stub", trials=1, folder=tmp_path, **SMALL)
+        quick_hpo("stub", trials=1, folder=tmp_path, **TINY)
 
 
 # -- kill and go on --------------------------------------------------------------------------------
@@ -189,15 +192,15 @@ def stored(place):
     ).all()
 
 
-DESK = ("--algorithm", "stub", "--steps", 6_000, "--episodes", 20, "--metric", "return",
-        "--set", "checkpoint_every=300", "--trials", 7)  # fmt: skip
+DESK = ("--algorithm", "stub", "--steps", 4_000, "--episodes", 8, "--metric", "return",
+        "--set", "checkpoint_every=200", "--trials", 5)  # fmt: skip
 
 
 def test_killed_again_and_again_it_is_the_search_that_was_never_killed(tmp_path):
     chance, place, kills = random.Random(5), tmp_path / "killed", 0
-    begin, go_on = (*DESK, "--name", "killed"), ("--resume", "--trials", 7)
+    begin, go_on = (*DESK, "--name", "killed"), ("--resume", "--trials", 5)
     limit, over = time.monotonic() + 240, []
-    while kills < 4 and time.monotonic() < limit:
+    while kills < 3 and time.monotonic() < limit:
         known = place.is_dir()
         runner = shell("--folder", tmp_path, *(go_on if known else begin))
         metrics = len(list(place.glob("trials/*/metrics.jsonl"))) if known else 0
@@ -213,7 +216,7 @@ def test_killed_again_and_again_it_is_the_search_that_was_never_killed(tmp_path)
         assert [one.number for one in now[: len(over)]] == [one.number for one in over]
         assert told(now)[: len(over)] == told(over)  # nothing that was finished is lost
         over = now
-    assert kills == 4 and len(over) < 7
+    assert kills == 3 and len(over) < 5
     done = tune(tmp_path, *go_on)
     assert done.exit_code == 0, done.output
     assert tune(tmp_path, *DESK, "--name", "whole").exit_code == 0
@@ -229,7 +232,7 @@ def test_killed_again_and_again_it_is_the_search_that_was_never_killed(tmp_path)
 
 def test_a_suggestion_is_stored_whole_or_not_at_all(tmp_path):
     """Whatever is left between drawing and learning, the same options are tried."""
-    space = quick_hpo("stub", trials=1, folder=tmp_path, **SMALL).plan.ranges()
+    space = quick_hpo("stub", trials=1, folder=tmp_path, **TINY).plan.ranges()
     ways = {"seed": 1, "pruner": "none", "sampler": "tpe", "steps": 9, "every": 1}
     whole = Trials(tmp_path / "whole.sqlite3", space, **ways)
     expected = whole.changes(whole.next())
@@ -290,12 +293,12 @@ def test_without_its_package_each_part_is_one_sentence(tmp_path, monkeypatch):
                 patch.delitem(sys.modules, f"trainers.tuning.{module}", raising=False)
             extra = "tune" if package == "optuna" else package
             with pytest.raises(MissingExtra, match=rf'pip install "convgym\[{extra}\]"'):
-                quick_hpo("stub", trials=1, folder=tmp_path, **options, **SMALL)
+                quick_hpo("stub", trials=1, folder=tmp_path, **options, **TINY)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_table_of_many_trials_is_cut_and_says_so(tmp_path):
-    found = quick_hpo("stub", trials=1, folder=tmp_path, **SMALL)
+    found = quick_hpo("stub", trials=1, folder=tmp_path, **TINY)
     lines = page("x", found.plan, found.trials * 60, {}, [])
     assert "and 10 more in report.json" in lines
 
@@ -319,7 +322,7 @@ def test_each_trial_is_a_run_of_weights_and_biases(tmp_path, monkeypatch):
     pytest.importorskip("wandb", reason="needs the extra wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
-    quick_hpo("stub", trials=2, name="it", log="wandb", folder=tmp_path, **SMALL)
+    quick_hpo("stub", trials=2, name="it", log="wandb", folder=tmp_path, **TINY)
     runs = sorted(path.name for path in (tmp_path / "it" / "wandb").glob("*/run-*.wandb"))
     assert runs == ["run-it-0.wandb", "run-it-1.wandb"]
 

@@ -76,6 +76,7 @@ class Trials:
         self.space, self._seed, self._sampler = space, seed, sampler
         self._first = first
         self._open: dict[int, Any] = {}
+        self._heard: dict[int, set[int]] = {}
         with _quiet():
             try:
                 self._study = optuna.create_study(
@@ -108,6 +109,7 @@ class Trials:
             for name, values in self.space.items():
                 values.suggested(trial, name)
         self._open[trial.number] = trial
+        self._heard[trial.number] = set(self._all()[trial.number].intermediate_values)
         return int(trial.number)
 
     def hear(self, number: int, step: int, value: float) -> bool:
@@ -115,11 +117,11 @@ class Trials:
 
         A trial that goes on tells again what is known; that is heard once.
         """
-        trial = self._open[number]
+        trial, known = self._open[number], self._heard[number]
         with _quiet():
-            known = self._trial(number).intermediate_values
             if step not in known:
                 trial.report(value, step)
+                known.add(step)
             elif step != max(known):
                 return False
             return bool(trial.should_prune())
@@ -146,8 +148,8 @@ class Trials:
     # -- what there is -----------------------------------------------------------------------------
 
     def changes(self, number: int) -> dict[str, Any]:
-        """The options of a trial."""
-        return self._changes(self._trial(number))
+        """The options of a trial that was begun."""
+        return self._changes(self._open[number])
 
     def all(self) -> list[Trial]:
         """All trials, in the order of their numbers."""
@@ -198,9 +200,6 @@ class Trials:
 
     def _all(self) -> list[Any]:
         return list(self._study.get_trials(deepcopy=False))
-
-    def _trial(self, number: int) -> Any:
-        return self._all()[number]
 
     def _changes(self, trial: Any) -> dict[str, Any]:
         """Of choices the choice itself; a trial that was cut off in the beginning has not all."""
