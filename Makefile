@@ -18,8 +18,8 @@ WORKERS ?= auto
 
 VENV := .venv
 VENV_GYM10 := .venv-gym10
-EXTRAS := sb3,llm,calibration,report,serve,test,lint
-EXTRAS_GYM10 := sb3,offline,calibration,report,test
+EXTRAS := sb3,llm,calibration,report,serve,tune,test,lint
+EXTRAS_GYM10 := sb3,offline,calibration,report,tune,test
 
 # What `import d3rlpy` needs beside torch, numpy and a gymnasium. d3rlpy itself is installed
 # without its dependencies, because it asks for gymnasium==1.0.0 and runs on newer ones as well.

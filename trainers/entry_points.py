@@ -95,6 +95,8 @@ class TabularEntry:
         return job.options.create().fit(
             lambda: make_env(job),
             job.steps,
+            job.evaluators,
+            job.evaluate_every,
             report_every=max(1, job.steps // 20),
             callbacks=job.callbacks,
             checkpoint=os.fspath(job.checkpoint),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from convgym.engine.keys import child
 from convgym.errors import InvalidConfiguration
-from convgym.policies.policy import ActPolicy, Probabilities, belief_of
+from convgym.policies.policy import ActPolicy, Policy, Probabilities, belief_of
 from trainers.archive import read_archive, write_archive
-from trainers.callbacks import Callback, Row
+from trainers.callbacks import Callback
 
 _POLICY, _RUN = "convgym tabular policy 1", "convgym tabular run 1"
 _ROWS = 1024
@@ -172,6 +172,8 @@ class TabularLearner:
         self,
         make_env: Callable[[], gym.Env[Any, Any]],
         n_steps: int,
+        evaluators: Mapping[str, Callable[[Policy], float]] | None = None,
+        evaluate_every: int = 0,
         *,
         report_every: int = 2_000,
         callbacks: Sequence[Callback] = (),
@@ -180,20 +182,26 @@ class TabularLearner:
     ) -> TabularPolicy:
         """Talk for `n_steps` agent turns, rounded up to whole conversations.
 
-        Where there is a file at `checkpoint` the run goes on from it, to the same table as if it
-        had never stopped. Raises InvalidConfiguration for an environment that does not show
-        features and take acts, and for a checkpoint of other settings.
+        `evaluators` are scores of the policy by name, in the first report after `evaluate_every`
+        turns and in the last one. Where there is a file at `checkpoint` the run goes on from it, to
+        the same table as if it had never stopped. Raises InvalidConfiguration for an environment
+        that does not show features and take acts, and for a checkpoint of other settings.
         """
         env = make_env()
         table, policy = self._begun(env, checkpoint)
         stop = any([callback(row) is True for row in self.history for callback in callbacks])
         reported, kept = self.step, self.step
+        named = set(evaluators or ())
+        scored = max([row["step"] for row in self.history if named & row.keys()], default=0.0)
         while self.step < n_steps and not stop:
             self._converse(env, policy, table)
             last = self.step >= n_steps
             if last or self.step - reported >= report_every:
                 reported = self.step
                 row = self._report(table)
+                if evaluators and (last or 0 < evaluate_every <= self.step - scored):
+                    scored = self.step
+                    row |= {name: float(of(policy)) for name, of in evaluators.items()}
                 stop = any([callback(row) is True for callback in callbacks])
                 due = last or stop or self.step - kept >= checkpoint_every
                 if checkpoint is not None and due:
@@ -255,7 +263,7 @@ class TabularLearner:
             np.clip(weights, -config.most_weight, config.most_weight, out=weights)
             return_ -= reward
 
-    def _report(self, table: Table) -> Row:
+    def _report(self, table: Table) -> dict[str, float]:
         count, returns, successes = self._heard
         row = {
             "step": float(self.step), "return": returns / count, "success": successes / count,

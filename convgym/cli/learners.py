@@ -107,15 +107,15 @@ class Learner(Protocol):
 
 
 @cache
-def entries() -> dict[str, EntryPoint]:
+def entries(group: str = GROUP) -> dict[str, EntryPoint]:
     """All that is there, by name; a checkout's own over installed ones."""
-    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    found = {entry.name: entry for entry in entry_points(group=group)}
     checkout = Path(__file__).parents[2] / "pyproject.toml"
     if checkout.is_file():  # in site-packages there is none
         project = tomllib.loads(checkout.read_text("utf-8")).get("project", {})
         if project.get("name") == "convgym":
-            written = project.get("entry-points", {}).get(GROUP, {})
-            found |= {name: EntryPoint(name, value, GROUP) for name, value in written.items()}
+            written = project.get("entry-points", {}).get(group, {})
+            found |= {name: EntryPoint(name, value, group) for name, value in written.items()}
     return dict(sorted(found.items()))
 
 

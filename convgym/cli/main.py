@@ -20,6 +20,7 @@ from convgym.cli import (
     play_options,
     serve_options,
     train_options,
+    tune_options,
 )
 from convgym.cli.mistakes import ends_cleanly, show_tracebacks
 
@@ -50,6 +51,7 @@ for command in (
     play_options.play,
     train_options.init,
     train_options.train,
+    tune_options.tune,
     evaluate_options.evaluate,
     calibrate_options.calibrate,
     serve_options.serve,

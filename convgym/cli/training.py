@@ -24,7 +24,7 @@ from convgym.cli.run_config import RunConfig, merged, resolved
 from convgym.cli.run_folder import MetricsLog, RunFolder, begin, begun, check_new, free_name
 from convgym.cli.yaml_text import to_yaml
 from convgym.errors import InvalidConfiguration
-from convgym.evaluation.scores import score
+from convgym.evaluation.scores import Score, score
 from convgym.policies.policy import Policy, RandomPolicy
 
 Say = Callable[[str], None]
@@ -54,7 +54,7 @@ def train(asked: Asked, say: Say, tell: Say) -> None:
         check_new(asked.root, config.name)
         folder = RunFolder(asked.root / (config.name or free_name(asked.root, config)))
     learner = learner_called(config.algorithm)
-    job = _job(config, folder)
+    job = job_of(config, folder)
     if asked.dry_run:
         _rehearse(learner, job, config, folder, asked.resume, say)
         return
@@ -85,7 +85,8 @@ def _taken_up(asked: Asked) -> tuple[RunFolder, RunConfig]:
     return folder, config
 
 
-def _job(config: RunConfig, folder: RunFolder, **more: Any) -> Job:
+def job_of(config: RunConfig, folder: RunFolder, **more: Any) -> Job:
+    """The run, as its learner is told of it."""
     return Job(
         options=config.options(),
         env=config.env,
@@ -126,7 +127,7 @@ def _learn(learner: Learner, config: RunConfig, folder: RunFolder, say: Say, tel
     say(f"{learner.name} learns {config.steps:,} {learner.unit} in {folder.path}")
     progress = Progress(config.steps, tell)
     evaluation = config.evaluation
-    judge = Judge(learner, _job(config, folder), config)
+    judge = Judge(learner, job_of(config, folder), config)
     more: dict[str, Any] = {"callbacks": (MetricsLog(folder.metrics), progress)}
     if evaluation.every and evaluation.episodes:
         more |= {
@@ -135,7 +136,7 @@ def _learn(learner: Learner, config: RunConfig, folder: RunFolder, say: Say, tel
         }
     try:
         with _warnings_told(tell, progress):
-            policy: Trained = learner.train(_job(config, folder, **more))
+            policy: Trained = learner.train(job_of(config, folder, **more))
     except KeyboardInterrupt:
         progress.close()
         kept = "the newest checkpoint" if folder.checkpoint.exists() else "the beginning"
@@ -186,12 +187,18 @@ class Judge:
 
     def on_validation(self, policy: Policy) -> float:
         """Success on validation tasks, or the mean return where there is no success."""
+        found = self.validation(policy)
+        if found is None:
+            return float("nan")
+        return found.return_ if found.success is None else found.success
+
+    def validation(self, policy: Policy) -> Score | None:
+        """What it scores on validation tasks; None where there is no environment."""
         env, config = self._env(), self._config
         if env is None:
-            return float("nan")
+            return None
         episodes = config.evaluation.episodes
-        found = score(policy, env, episodes, seed=config.seed, split="validation")
-        return found.return_ if found.success is None else found.success
+        return score(policy, env, episodes, seed=config.seed, split="validation")
 
     def report(self, policy: Policy, say: Say) -> dict[str, Any]:
         """The policy's score, and beside it that of random legal acts."""
