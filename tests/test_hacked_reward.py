@@ -47,10 +47,10 @@ class Asked(ToyCollector):
         )
 
 
-def learn(reward):
+def learn(reward, iterations=40):
     model, told, heard = toy_model(0), [], []
     collector = Asked(model, max_tokens=8, reward=reward)
-    config = PolicyOptimizerConfig(learning_rate=2e-3, iterations=40, minibatches=2,
+    config = PolicyOptimizerConfig(learning_rate=2e-3, iterations=iterations, minibatches=2,
                                    evaluate_every=5, evaluation_episodes=48)  # fmt: skip
     watch = RewardWatch([heard.append], tell=told.append)
     PolicyOptimizer(model, collector, config, [watch]).train()
@@ -68,7 +68,7 @@ def test_keyword_stuffing_is_caught():
 
 
 def test_learning_what_was_meant_is_left_alone():
-    told, heard = learn(lambda play: float(1 <= play.reply.count(KEYWORD) <= 2))
+    told, heard = learn(lambda play: float(1 <= play.reply.count(KEYWORD) <= 2), iterations=60)
     assert heard[-1]["evaluation_success"] > 0.85 > 0.6 > heard[0]["success"]
     assert told == [] and all(row.get("watch_alert", 0.0) == 0.0 for row in heard)
 
