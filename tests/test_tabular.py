@@ -174,3 +174,24 @@ def test_at_the_desk_its_reward_rises():
 def test_at_the_desk_its_reward_rises_from_every_seed(seed):
     (_, random_high), (low, _) = learnt_against_random(40_000, seed, 600)
     assert random_high < 0.01 and low > 0.05
+
+
+def test_scores_come_as_often_as_asked_and_change_nothing(tmp_path):
+    def worth(policy):
+        return float(np.mean(returns(policy, Doors(), 5)))
+
+    def rows_of(steps, **more):
+        rows = []
+        learner = TabularConfig(seed=2).create()
+        learner.fit(Doors, steps, report_every=50, callbacks=[rows.append], **more)
+        return rows
+
+    scored = {"evaluators": {"validation": worth}, "evaluate_every": 120}
+    rows, plain = rows_of(400, **scored), rows_of(400)
+    at = [row["step"] for row in rows if "validation" in row]
+    assert at == [150, 300, 400]  # the first report after 120 turns more, and the last
+    assert [{k: v for k, v in row.items() if k != "validation"} for row in rows] == plain
+    kept = {**scored, "checkpoint": tmp_path / "run.zip", "checkpoint_every": 1}
+    rows_of(250, **kept)
+    again = rows_of(400, **kept)
+    assert [row["step"] for row in again if "validation" in row] == [150, 250, 400]

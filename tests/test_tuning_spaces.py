@@ -1,4 +1,4 @@
-"""Search spaces: named ones fit every learner, one's own are checked on the learner's options."""
+"""Search spaces: the named fit every learner, one's own are checked on the learner's options."""
 
 import json
 
@@ -80,8 +80,7 @@ OWN = {"learning_rate": {"range": [0.1, 3], "log": True}, "left_out": {"choices"
 @pytest.mark.parametrize("suffix", [".toml", ".yaml", ".json", ""])
 def test_a_space_of_ones_own(suffix, tmp_path):
     text = {
-        ".toml": "learning_rate = {range = [0.1, 3], log = true}\n"
-        'left_out.choices = [["turn"], []]',
+        ".toml": 'learning_rate = {range=[0.1, 3], log=true}\nleft_out.choices = [["turn"], []]',
         ".yaml": "learning_rate: {range: [0.1, 3], log: true}\nleft_out: {choices: [[turn], []]}",
         ".json": json.dumps(OWN),
     }  # fmt: skip
