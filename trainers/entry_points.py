@@ -21,6 +21,7 @@ from convgym.errors import ConvGymError, InvalidConfiguration
 from convgym.policies.policy import Policy
 from trainers import profiles
 from trainers.llm.entry import LanguageEntry
+from trainers.llm.supervised_entry import DPOEntry, SFTEntry
 from trainers.offline.entry import OfflineEntry
 from trainers.online.entry import OnlineEntry
 
@@ -152,3 +153,5 @@ vapo = LanguageEntry("vapo")
 llm_ppo = LanguageEntry("ppo", "llm_ppo")
 llm_a2c = LanguageEntry("a2c", "llm_a2c")
 llm_trpo = LanguageEntry("trpo", "llm_trpo")
+sft = SFTEntry()
+dpo = DPOEntry()

@@ -143,6 +143,28 @@ def language(algorithm: str) -> Profiles:
     )
 
 
+def supervised() -> Profiles:
+    """Of a language model that imitates."""
+    return _changes(
+        {
+            "conservative": {"learning_rate": 5e-4},
+            "aggressive": {"learning_rate": 4e-3},
+            "experimental": {"batch_size": 128},
+        }
+    )
+
+
+def preferring() -> Profiles:
+    """Of a language model that learns from pairs."""
+    return _changes(
+        {
+            "conservative": {"beta": 0.3, "imitation": 0.5},
+            "aggressive": {"beta": 0.03},
+            "experimental": {"label_smoothing": 0.1},
+        }
+    )
+
+
 def tabular() -> Profiles:
     """Of the table."""
     return _changes(_TABULAR)

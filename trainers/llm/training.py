@@ -25,6 +25,7 @@ from trainers.llm.policy_optimizer import PolicyOptimizer
 from trainers.llm.profiles import profile as profile_called
 from trainers.llm.prompts import PromptEnvironment
 from trainers.llm.text_environment import RewardFunction, TextEnvironment
+from trainers.reward_watch import RewardWatch
 
 
 def checkpoint_of(save_path: str | os.PathLike[str]) -> Path:
@@ -62,6 +63,8 @@ def train(
     reward_fn               of all messages and the last info, added to the environment's reward
     profile                 "conservative", "balanced", "aggressive" or "experimental"
     config_overrides        options of `PolicyOptimizerConfig`, over the profile's
+    callbacks               hear rows with the numbers of `trainers.reward_watch`, which warns where
+                            the reward rises without success
     save_path               a folder for the agent; the run's checkpoint is a file beside it
     resume_from_checkpoint  such a save_path, or a checkpoint: the run goes on as it would have,
                             with the model that it began with
@@ -75,7 +78,10 @@ def train(
         )
     config = _config(agent, num_episodes, profile, config_overrides)
     optimizer = PolicyOptimizer(
-        agent.model, _environment(environment, reward_fn, agent), config, callbacks
+        agent.model,
+        _environment(environment, reward_fn, agent),
+        config,
+        [RewardWatch(callbacks)],
     )
     if resume_from_checkpoint is not None:
         given = Path(resume_from_checkpoint)
