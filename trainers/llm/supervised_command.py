@@ -140,6 +140,11 @@ Fit = Callable[[int, Callable[[int, dict[str, float]], None]], Any]
 """So many steps more, each reported."""
 
 
+def _into(told: list[dict[str, float]]) -> Callable[[int, dict[str, float]], None]:
+    """A callback that keeps what was measured."""
+    return lambda _, measured: told.append(measured)
+
+
 def _steps(job: Job, learner: Any, fit: Fit, policy: LanguagePolicy) -> None:
     """Learn up to the last step; report, score and keep where they are due."""
     report_every = max(1, job.steps // _REPORTS)
@@ -148,7 +153,7 @@ def _steps(job: Job, learner: Any, fit: Fit, policy: LanguagePolicy) -> None:
     while learner.step < job.steps and not stop:
         upto = min(job.steps, *((learner.step // n + 1) * n for n in dues))
         told: list[dict[str, float]] = []
-        fit(upto - learner.step, lambda _, measured, told=told: told.append(measured))
+        fit(upto - learner.step, _into(told))
         row = {"step": float(upto)}
         row |= {name: float(np.mean([one[name] for one in told])) for name in told[0]}
         if job.evaluate_every and upto % job.evaluate_every == 0:
