@@ -77,6 +77,25 @@ def test_bear_keeps_its_distance_where_value_pulls_away():
     assert far.history[-1]["alpha"] < near.history[-1]["alpha"]
 
 
+def far_states(bound):
+    """Share of rows where BEAR's policy is beyond its bound, after learning."""
+    config = BEARConfig(mmd_threshold=0.1, bound=bound)
+    learner = configured(config, **SMALL).create()
+    turns = learner.build(mostly_bad())
+    learner.fit(turns, 600)
+    bear, batch = learner.algorithm, turns[torch.arange(400)]
+    masks = batch.get("masks")
+    chosen, behavior = (
+        bear.probabilities(part(batch["observations"]), masks) for part in (bear.actor, bear.clone)
+    )
+    return float((mmd2(chosen, behavior, "gaussian", 1.0) > 0.1).float().mean())
+
+
+def test_bear_may_be_held_in_each_state():
+    """On average near, the policy buys wild acts in some states with likeness in others."""
+    assert far_states("each") < 0.15 < 0.25 < far_states("mean")
+
+
 # -- 15: masks -------------------------------------------------------------------------------------
 
 

@@ -25,7 +25,7 @@ _SHARED: dict[str, Any] = {
 }
 _OWN: dict[str, dict[str, Any]] = {
     "bcq": {"n_step": 30},
-    "bear": {"n_step": 30, "critics": 1},
+    "bear": {"n_step": 30, "critics": 1, "bound": "each"},
     "cql": {"n_step": 30, "weighting": "return", "weight_temperature": 0.3, "bc_weight": 0.3},
     "dqn": {"n_step": 30},
     "iql": {"n_step": 5, "critics": 1, "extraction": "exact", "temperature": 6.0},
