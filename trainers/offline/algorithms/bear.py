@@ -42,7 +42,8 @@ class BEARConfig(OfflineConfig):
     With `bound="each"` the distance is held in every state, not on average: π may not buy a wild
     act in one state with likeness in all others.
 
-    L_π = E[ −Σ_a π(a | s) Q(s, a) + α max(0, MMD²(s) − ε) ]    L_α = −log α · (P(MMD²(s) > ε) − .05)
+    L_π = E[ −Σ_a π(a | s) Q(s, a) + α max(0, MMD²(s) − ε) ]
+    L_α = −log α · (P(MMD²(s) > ε) − .05)
 
     Differs from the paper: sums over acts where it samples, so MMD² is exact; masks. The policy
     is the likeliest act of π.
