@@ -7,6 +7,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+
+pytest.importorskip("transformers", reason="language models need the extra llm")
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from convgym.errors import DatasetError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convgym.cli.learners import entries
+from convgym.cli.learners import entries, learner_called
 from convgym.errors import InvalidConfiguration
 from trainers.tuning.learner_runs import LearnerRuns
 from trainers.tuning.plan import planned
@@ -14,6 +14,8 @@ from trainers.tuning.ranges import Range
 from trainers.tuning.spaces import NAMED, space_for, turns_of
 
 STUB = {"algorithm": "stub"}
+NEEDED = {"offline": "torch", "sb3": "sb3_contrib", "llm": "transformers"}
+"""By a learner's extra."""
 
 
 def subject(algorithm="stub", **more):
@@ -23,9 +25,7 @@ def subject(algorithm="stub", **more):
 
 @pytest.mark.parametrize("name", sorted(entries()))
 def test_every_named_space_fits_every_learner_of_its_family(name):
-    if name != "stub":
-        pytest.importorskip("torch")
-        pytest.importorskip("stable_baselines3")
+    pytest.importorskip(NEEDED.get(learner_called(name).extra, "numpy"))
     it = subject(name)
     for space in NAMED:
         if space in ("grpo", "offline", "online") and space != it.family:
