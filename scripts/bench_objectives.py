@@ -14,9 +14,7 @@ the conversations' and the seeds' chance together.
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import os
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -37,6 +35,7 @@ from trainers.llm.run_options import tuned_config
 from trainers.llm.sampling import Sampling
 from trainers.llm.text_environment import TextEnvironment
 from trainers.llm.transformers_sampler import TransformersSampler
+from trainers.result_lines import ResultLines
 
 OBJECTIVES = (*PRESETS, "trpo")
 
@@ -122,24 +121,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--table", action="store_true", help="print what there is, run nothing")
     asked = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    text = asked.results.read_text(encoding="utf-8") if asked.results.exists() else ""
-    rows = [json.loads(line) for line in text.splitlines()]
-    done = {(row["objective"], row["seed"], row["iterations"]) for row in rows}
+    results = ResultLines(asked.results)
     for seed in range(0 if asked.table else asked.seeds):
         for objective in asked.objectives:
-            if (objective, seed, asked.iterations) in done:
+            if results.has(objective=objective, seed=seed, iterations=asked.iterations):
                 continue
-            rows.append(run(objective, seed, asked))
-            temporary = asked.results.with_name(f"{asked.results.name}.{os.getpid()}.part")
-            temporary.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-            os.replace(temporary, asked.results)
-            last = rows[-1]
+            last = results.add(**run(objective, seed, asked))
             print(
                 f"{objective} {seed}: {last['before']['success']:.3f} -> "
                 f"{last['after']['success']:.3f} in {last['cpu_seconds']:.0f} CPU-s",
                 flush=True,
             )
-    print(table(rows))
+    print(table(results.rows))
 
 
 if __name__ == "__main__":
