@@ -11,10 +11,10 @@
                                                 in the credit, their better replies beside it
     replay,    the second of two tasks alone    and the first one's conversations, or a KL to the
     lwf, ewc                                    model as it was, or elastic weights
-    dpo        imitation of a middling agent    half of the steps on a judge's preferences
-    reward     imitation of a middling agent    half of the steps on GRPO, paid by a reward model
+    dpo        imitation of a careless agent    half of the steps on a judge's preferences
+    reward     imitation of a careless agent    half of the steps on GRPO, paid by a reward model
                                                 that has learnt a judge's preferences
-    rlaif      imitation of a middling agent    half of the steps on GRPO, paid by the judge
+    rlaif      imitation of a careless agent    half of the steps on GRPO, paid by the judge
 
 Both sides have the same model (about 20,000 random weights), conversations, optimiser steps and
 seeds; the measure is success in 200 held-out conversations after the last iteration, of `replay`,
@@ -33,6 +33,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from convgym.envs.context import ContextWindow
@@ -242,10 +243,20 @@ class _Unpaid(Chores):
         return message, 0.0, terminated, truncated, info
 
 
-class _Paid(_Unpaid):
-    """The same for the agent that is imitated."""
-
-    step = Chores.step
+def careless(seed: int) -> list[Chat]:
+    """Conversations of an agent that finds the right word in six of ten turns."""
+    env, rng, nothing, chats = _Unpaid(), np.random.default_rng(seed), np.zeros(3), []
+    for number in range(LOGS):
+        read, _ = env.reset(seed=number)
+        said: list[Message] = []
+        over = False
+        while not over:
+            right = dict(zip(COLOURS, LETTERS, strict=True))[read]
+            reply = right if rng.random() < 0.6 else str(rng.choice(LETTERS))
+            said += [{"role": "user", "content": read}, {"role": "assistant", "content": reply}]
+            read, _, over, _, _ = env.step(reply)
+        chats.append(Chat(tuple(said), nothing, nothing, True))
+    return chats
 
 
 def opinion(messages: Sequence[Message]) -> float:
@@ -263,10 +274,7 @@ def judged(by: Callable[[LanguageModel, RubricJudge, int], None]) -> Part:
     """Imitation alone, and half as much of it before something learns from the judge."""
 
     def both(seed: int) -> tuple[float, float]:
-        teacher = word_model(seed + 1000)
-        PolicyOptimizer(teacher, TextEnvironment(_Paid), config_of(seed + 1000, 15)).train()
-        chats = [chat_of(rollout) for rollout in engine_of(teacher).collect(range(LOGS), 1, seed)]
-        found = []
+        chats, found = careless(seed), []
         for steps, learn in ((2 * JUDGED_STEPS, None), (JUDGED_STEPS, by)):
             model = word_model(seed)
             rows = [conversation_row(chat, model.tokenizer) for chat in chats]
@@ -301,12 +309,12 @@ def by_preferences(model: LanguageModel, judge: RubricJudge, seed: int) -> None:
 
 
 def by_reward_model(model: LanguageModel, judge: RubricJudge, seed: int) -> None:
-    """A Bradley–Terry model of the verdicts pays GRPO; a quarter of the steps are its own."""
+    """A Bradley–Terry model of the verdicts pays GRPO; half of the steps are its own."""
     pairs = preferred(model, judge, seed)
-    config = RewardModelConfig(learning_rate=3e-3, batch_size=32, seed=seed)
-    quarter = JUDGED_STEPS // 4
-    reward = config.create(RewardModel(word_model(seed + 2000))).fit(pairs, quarter).model
-    loop = config_of(seed, (JUDGED_STEPS - quarter) // 2)  # two optimiser steps an iteration
+    config = RewardModelConfig(learning_rate=1e-3, batch_size=32, seed=seed)
+    own = JUDGED_STEPS // 2
+    reward = config.create(RewardModel(word_model(seed + 2000))).fit(pairs, own).model
+    loop = config_of(seed, (JUDGED_STEPS - own) // 2)  # two optimiser steps an iteration
     PolicyOptimizer(model, engine_of(model, reward), loop).train()
 
 
