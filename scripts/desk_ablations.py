@@ -70,6 +70,7 @@ from trainers.transfer.hybrid import (
 
 Side = Callable[[gym.Env[str, str]], gym.Env[str, str]]
 """What an agent is shown of an environment of messages."""
+MESSAGES = spaces.Text(8192, min_length=0, charset=CHARSET)
 IMITATED, IMITATION_STEPS = 1200, 300
 """Conversations, and optimiser steps on batches of 64 replies."""
 LOGS = 1000
@@ -110,11 +111,22 @@ def summarised(env: gym.Env[str, str]) -> gym.Env[str, str]:
     return ContextWindow(env, "summary", messages=2)
 
 
+class Read(gym.ObservationWrapper[str, str, Any]):
+    """Results and words of a Dict observation as one message, as short as they are there."""
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self.observation_space = MESSAGES
+
+    def observation(self, observation: Any) -> str:
+        """One text."""
+        return "\n".join(filter(None, (observation["tool_results"], observation["message"])))
+
+
 class Replayed(gym.Env[str, str]):
     """A conversation as it went, whatever is answered."""
 
-    observation_space = spaces.Text(8192, min_length=0, charset=CHARSET)
-    action_space = observation_space
+    observation_space = action_space = MESSAGES
 
     def __init__(self, shown: Sequence[str]) -> None:
         self._shown = list(shown)
@@ -142,8 +154,7 @@ def seen(model: LanguageModel, side: Side, **keywords: Any) -> RolloutEngine:
     """Conversations of which the model reads what a side shows."""
 
     def made(**kwargs: Any) -> gym.Env[str, str]:
-        made_env = gym.make(ENVIRONMENT, observation="message", disable_env_checker=True, **kwargs)
-        return side(made_env)
+        return side(Read(gym.make(ENVIRONMENT, disable_env_checker=True, **kwargs)))
 
     environment = TextEnvironment(made, system="", history="replace", kwargs=keywords)
     return _engine(model, environment)
