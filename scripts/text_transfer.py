@@ -4,9 +4,9 @@
                                     [--domain customer-service] [--episodes 300]
 
 Each model (a folder, or "embedded") has the same conversations of `ConvGym/OneRequest-v0`, one
-line for each sort of user: those of training, those of the test, who speak in words that nobody
-trained on, a sort of person that training never meets, each named persona, more difficult ones,
-and users whose manners and words are fitted to the logs. Shares are of conversations, intervals
+line for each sort of user: those of training, those of the test in words of training and in words
+that nobody trained on, a sort of person that training never meets, each named persona, more
+difficult ones, and users whose manners and words are fitted to the logs. Shares are of conversations, intervals
 (95 %) Wilson's. A planner of the desk, which talks in the desk's own words, stands beside them.
 """
 
@@ -40,6 +40,7 @@ from trainers.llm.transformers_sampler import TransformersSampler
 def users(user: Path | None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Sorts of users, and what an environment is made with for each."""
     yield "training's", {"split": "train"}
+    yield "the test's, in training's words", {"split": "test"}
     yield "the test's", HELD_OUT
     yield "a sort of person unseen", {**HELD_OUT, "split": "test_persona"}
     for name in BUILT_IN:

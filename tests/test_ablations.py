@@ -106,4 +106,4 @@ def test_users_of_a_transfer_table_can_all_be_talked_with():
         observation, info = env.reset(seed=0)
         assert observation["message"] and info["split"] == keywords["split"]
         names.append(name)
-    assert len(names) == len(set(names)) == 10
+    assert len(names) == len(set(names)) == 11
