@@ -6,8 +6,9 @@
 Each model (a folder, or "embedded") has the same conversations of `ConvGym/OneRequest-v0`, one
 line for each sort of user: those of training, those of the test in words of training and in words
 that nobody trained on, a sort of person that training never meets, each named persona, more
-difficult ones, and users whose manners and words are fitted to the logs. Shares are of conversations, intervals
-(95 %) Wilson's. A planner of the desk, which talks in the desk's own words, stands beside them.
+difficult ones, and users whose manners and words are fitted to the logs. Shares are of
+conversations, intervals (95 %) Wilson's. A planner of the desk, which talks in the desk's own
+words, stands beside them.
 """
 
 from __future__ import annotations
