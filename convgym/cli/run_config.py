@@ -150,10 +150,9 @@ def resolved(given: Mapping[str, Any]) -> RunConfig:
         whole = merged(whole, layer)
     _check_learner(whole.get("learner"), learner)
     config: RunConfig = record(RunConfig, _with_place(whole, learner))
+    made = config.options()
     filled = {
-        name: getattr(config.options(), name)
-        for name in options_of(learner.options())
-        if name != "seed"
+        name: getattr(made, name) for name in options_of(learner.options()) if name != "seed"
     }
     return record(RunConfig, {**config.to_dict(), "learner": plain(filled)})
 

@@ -94,7 +94,7 @@ def quick_hpo(
 ) -> Found:
     """Search for the options of a learner that score best on validation tasks.
 
-    algorithm  a learner of `convgym train`, or "grpo" for a language model
+    algorithm  a learner of `convgym train`
     space      "offline", "online", "grpo", "full", "conservative", "aggressive", a domain, a file,
                or {"learning_rate": {"range": [1e-4, 1e-2], "log": True}}; None: the family's own
     trials     in all; a search that is resumed has those before among them
