@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from convgym.cli.learners import entries, learner_called
 from convgym.cli.main import app
-from convgym.cli.run_folder import MetricsLog, RunFolder, is_name, read_metrics
+from convgym.cli.named_folder import is_name
+from convgym.cli.run_folder import MetricsLog, RunFolder, read_metrics
 from convgym.cli.yaml_text import read_yaml
 
 ROOT = Path(__file__).parents[1]

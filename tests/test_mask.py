@@ -268,11 +268,12 @@ def shown(observation, info, prompt):
 @pytest.mark.parametrize("action", ACTION_MODES)
 @pytest.mark.parametrize("observation", OBSERVATIONS)
 @pytest.mark.parametrize("split", ["test", "test_primitive"])
-def test_no_goal_is_shown_before_it_is_uttered(observation, action, split):
+@pytest.mark.parametrize("tasks", [30, pytest.param(60, marks=pytest.mark.slow)])
+def test_no_goal_is_shown_before_it_is_uttered(observation, action, split, tasks):
     """Uttered: the customer has said it, or a tool that reads or changes records has."""
     env = gym.make(ID, observation=observation, action=action).unwrapped
     looked = 0
-    for number in range(30):
+    for number in range(tasks):
         task, told, refused = DESK.task(split, number), set(), False
         values = secrets(task)
         policy = OraclePolicy(noise=0.2 * (number % 2))

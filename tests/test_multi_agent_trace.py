@@ -9,7 +9,6 @@ from convgym.multi_agent import BoundUser, OneSide
 from convgym.policies.policy import RandomPolicy
 
 trace = script("two_sided_trace")
-EPISODES = 30  # scripts/two_sided_trace.py compares more
 every_variant = pytest.mark.parametrize(
     "variant", trace.VARIANTS, ids=lambda v: f"{v['action']}-{v['observation']}"
 )
@@ -18,9 +17,10 @@ every_variant = pytest.mark.parametrize(
 @every_id
 @pytest.mark.parametrize("user_action", ["act", "text"])
 @every_variant
-def test_bound_user_gives_the_gymnasium_trace(environment_id, variant, user_action):
-    """30 episodes of each of ten variants, with three agents and more."""
-    assert not trace.compare(environment_id, EPISODES, 5, **variant, user_action=user_action)
+@pytest.mark.parametrize("episodes", [30, pytest.param(70, marks=pytest.mark.slow)])
+def test_bound_user_gives_the_gymnasium_trace(environment_id, variant, user_action, episodes):
+    """Of each of ten variants, with three agents and more."""
+    assert not trace.compare(environment_id, episodes, 5, **variant, user_action=user_action)
 
 
 @every_id

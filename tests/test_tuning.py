@@ -321,16 +321,3 @@ def test_each_trial_is_a_run_of_weights_and_biases(tmp_path, monkeypatch):
     quick_hpo("stub", trials=2, name="it", log="wandb", folder=tmp_path, **TINY)
     runs = sorted(path.name for path in (tmp_path / "it" / "wandb").glob("offline-run-*/*.wandb"))
     assert runs == ["run-it-0.wandb", "run-it-1.wandb"]
-
-
-@pytest.mark.slow
-def test_a_language_models_options_are_searched_by_the_same_call(tmp_path):
-    pytest.importorskip("transformers", reason="needs the extra llm")
-    small = {"learner": {"seeds_per_iteration": 2, "group_size": 2}}
-    found = quick_hpo(
-        "grpo", {"learning_rate": {"range": [1e-4, 1e-3], "log": True}}, trials=2, steps=1,
-        episodes=4, config=small, folder=tmp_path,
-    )  # fmt: skip
-    assert [one.state for one in found.trials] == ["finished"] * 2
-    assert found.config["learner"]["learning_rate"] == found.best.changes["learner.learning_rate"]
-    assert "scripts/train_grpo.py" in (found.folder / "report.md").read_text()

@@ -136,22 +136,3 @@ def test_what_is_stored_is_within_and_readable(low, factor, place, log):
     assert low <= kept <= high and kept == pytest.approx(value, rel=1e-3)
     assert kept in (low, high) or kept == float(f"{kept:.4g}")
     assert it.stored(low / 2) is None and it.stored(high * 2) is None
-
-
-def test_parts_of_a_language_models_objective_have_names_of_their_own():
-    pytest.importorskip("transformers")
-    grpo = {"algorithm": "grpo", "steps": 2}
-    plan = plan_of(grpo, "grpo")
-    changes = {"learner.objective.clip.high": 0.3, "learner.group_size": 4}
-    made = plan.subject().configuration(changes)["learner"]
-    assert made["objective"]["clip"]["high"] == 0.3 and made["group_size"] == 4
-    assert made["objective"]["clip"]["low"] == plan.given["learner"]["objective"]["clip"]["low"]
-    for space, says in (
-        ({"objective.clip.hig": {"range": [0.1, 0.2]}}, "did you mean objective.clip.high"),
-        ({"group_size": {"range": [1, 4]}}, "must be 2 or more"),
-        ({"objective": {"choices": ["grpo", "gspoo"]}}, "it is one of grpo"),
-        ({"iterations": {"range": [1, 4]}}, "there is no 'iterations'"),
-        ("sales", "take grpo, full"),
-    ):
-        with pytest.raises(InvalidConfiguration, match=says):
-            plan_of(grpo, space)

@@ -17,7 +17,7 @@ from gymnasium.envs.registration import load_env_creator
 
 import convgym.envs.registration as registration
 from convgym.cli.learners import PROFILES, entries, learner_called
-from convgym.cli.run_folder import RunFolder, read_metrics, runs_in
+from convgym.cli.run_folder import RunFolder, read_metrics
 from convgym.cli.typed import default_of, documented, inner_options, options_of
 from convgym.data.loading import packaged_ids
 from convgym.data.local_root import local_path
@@ -108,7 +108,7 @@ def _policies(runs: Path) -> dict[str, str]:
 
 
 def _runs(runs: Path) -> dict[str, str]:
-    return {run.name: _standing(run) for run in runs_in(runs)}
+    return {run.name: _standing(run) for run in RunFolder.all_in(runs)}
 
 
 _KINDS: dict[str, Callable[[Path], dict[str, str]]] = {

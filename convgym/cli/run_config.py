@@ -16,6 +16,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
 from convgym.cli.learners import PROFILES, Learner, learner_called
+from convgym.cli.named_folder import check_name
 from convgym.cli.typed import (
     check_known,
     default_of,
@@ -104,11 +105,8 @@ class RunConfig:
                 )
         if not 0 < self.best <= 1:
             raise InvalidConfiguration(f"best={self.best}; it is a share above 0, at most 1")
-        if self.name is not None and not is_name(self.name):
-            raise InvalidConfiguration(
-                f"name={self.name[:60]!r}; a run's name is letters, digits, '.', '_' and '-', and "
-                "begins with none of the last three"
-            )
+        if self.name is not None:
+            check_name(self.name, "run")
 
     def options(self) -> Any:
         """The learner's options as its own dataclass."""
@@ -119,17 +117,6 @@ class RunConfig:
     def to_dict(self) -> dict[str, Any]:
         """Plain values in the order of the fields."""
         return dict(plain(asdict(self)))
-
-
-def is_name(name: str) -> bool:
-    """Whether a run can be called so, as a folder on any system."""
-    return (
-        0 < len(name) <= 100
-        and name.isascii()
-        and name[0].isalnum()
-        and name[-1] != "."
-        and all(sign.isalnum() or sign in "._-" for sign in name)
-    )
 
 
 def resolved(given: Mapping[str, Any]) -> RunConfig:
@@ -150,10 +137,9 @@ def resolved(given: Mapping[str, Any]) -> RunConfig:
         whole = merged(whole, layer)
     _check_learner(whole.get("learner"), learner)
     config: RunConfig = record(RunConfig, _with_place(whole, learner))
+    made = config.options()
     filled = {
-        name: getattr(config.options(), name)
-        for name in options_of(learner.options())
-        if name != "seed"
+        name: getattr(made, name) for name in options_of(learner.options()) if name != "seed"
     }
     return record(RunConfig, {**config.to_dict(), "learner": plain(filled)})
 

@@ -21,7 +21,7 @@ import gymnasium as gym
 from convgym.cli.learners import Job, Learner, Row, Trained, learner_called
 from convgym.cli.progress import Bar
 from convgym.cli.run_config import RunConfig, merged, resolved
-from convgym.cli.run_folder import MetricsLog, RunFolder, begin, begun, check_new, free_name
+from convgym.cli.run_folder import MetricsLog, RunFolder, free_name
 from convgym.cli.yaml_text import to_yaml
 from convgym.errors import ConvGymError, InvalidConfiguration
 from convgym.evaluation.scores import Score, score
@@ -51,7 +51,7 @@ def train(asked: Asked, say: Say, tell: Say) -> None:
         folder, config = _taken_up(asked)
     else:
         config = resolved(asked.given)
-        check_new(asked.root, config.name)
+        RunFolder.check_new(asked.root, config.name)
         folder = RunFolder(asked.root / (config.name or free_name(asked.root, config)))
     learner = learner_called(config.algorithm)
     job = job_of(config, folder)
@@ -60,7 +60,8 @@ def train(asked: Asked, say: Say, tell: Say) -> None:
         return
     learner.check(job)  # what cannot be learnt leaves no folder behind
     if not asked.resume:
-        folder = begin(asked.root, config)
+        name = config.name or free_name(asked.root, config)
+        folder = RunFolder.begin(asked.root, name, lambda new: new.write_config(config))
     try:
         with folder.held():
             _learn(learner, config, folder, say, tell)
@@ -72,7 +73,7 @@ def train(asked: Asked, say: Say, tell: Say) -> None:
 
 def _taken_up(asked: Asked) -> tuple[RunFolder, RunConfig]:
     """The run to go on with, and its configuration with what was changed."""
-    folder = begun(asked.root, asked.given.get("name"))
+    folder = RunFolder.begun(asked.root, asked.given.get("name"))
     stored = folder.read_config()
     before = resolved(stored)
     config = resolved(merged(stored, asked.given))

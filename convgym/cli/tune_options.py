@@ -50,13 +50,14 @@ class Log(StrEnum):
 
 def tune(
     algorithm: Annotated[
-        str | None, typer.Option(help="A learner of `convgym list learners`, or grpo.")
+        str | None, typer.Option(help="A learner of `convgym list learners`.")
     ] = None,
     space: Annotated[
         str | None,
         typer.Option(
-            help="grpo, offline, online, full, conservative, aggressive, a domain such as sales, "
-            "or a file such as space.toml; the learner's own family if it is not given."
+            help="offline, online, grpo (of language models that talk), full, conservative, "
+            "aggressive, a domain such as sales, or a file such as space.toml; the learner's own "
+            "family if it is not given."
         ),
     ] = None,
     trials: Annotated[int, typer.Option(min=1, help="In all, those before a --resume too.")] = 20,

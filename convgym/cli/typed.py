@@ -13,15 +13,18 @@ import inspect
 import math
 import textwrap
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from convgym.errors import InvalidConfiguration
 
+hints_of: Callable[[type[Any]], Mapping[str, Any]] = cache(get_type_hints)  # type: ignore[assignment]
+"""The types of a dataclass's fields by name."""
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
@@ -50,7 +53,7 @@ def typed(value: Any, hint: Any, where: str) -> Any:
 def record(kind: type[Any], given: Mapping[str, Any], where: str = "") -> Any:
     """The dataclass `kind` with these fields; raises InvalidConfiguration for unknown ones."""
     check_known(given, options_of(kind), where)
-    hints = get_type_hints(kind)
+    hints = hints_of(kind)
     return kind(**{name: typed(v, hints[name], _under(where, name)) for name, v in given.items()})
 
 
@@ -62,7 +65,7 @@ def options_of(kind: type[Any]) -> list[str]:
 def inner_options(kind: type[Any]) -> dict[str, type[Any]]:
     """The options that are dataclasses, or may be one, by name."""
     found: dict[str, type[Any]] = {}
-    for name, hint in get_type_hints(kind).items():
+    for name, hint in hints_of(kind).items():
         parts = (hint, *get_args(hint))
         kinds = [one for one in parts if isinstance(one, type) and is_dataclass(one)]
         if len(kinds) == 1 and name in options_of(kind):

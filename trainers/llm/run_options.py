@@ -50,7 +50,7 @@ class LanguageOptions(PolicyOptimizerConfig, ModelOptions):
     """The one loop of `trainers.llm.policy_optimizer`: conversations, credit, steps."""
 
     clip_low: float | None = None
-    """ε below 1, of ratios; null: the objective's own."""
+    """ε below 1, of ratios; null: the objective's own, which stands here then."""
     clip_high: float | None = None
     """ε above 1."""
     kl: float = 0.0
@@ -66,6 +66,9 @@ class LanguageOptions(PolicyOptimizerConfig, ModelOptions):
     def __post_init__(self) -> None:
         ModelOptions.__post_init__(self)
         PolicyOptimizerConfig.__post_init__(self)
+        if isinstance(clip := self.goal.clip, Clip):
+            object.__setattr__(self, "clip_low", clip.low)
+            object.__setattr__(self, "clip_high", clip.high)
 
     @property
     def goal(self) -> Objective:

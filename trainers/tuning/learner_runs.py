@@ -12,18 +12,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from convgym.cli.learners import Learner, Row, learner_called
 from convgym.cli.run_config import RunConfig, merged, resolved
 from convgym.cli.run_folder import MetricsLog, RunFolder
 from convgym.cli.training import Judge, job_of
-from convgym.cli.typed import options_of
+from convgym.cli.typed import dotted_options, hints_of, inner_options
 from convgym.errors import InvalidConfiguration
 from trainers.tuning.subjects import Changes, Heard, Scored, nested
 
 _OF_RUNS = ("best", "steps")
 """What may be searched of a run beside its learner's options."""
+GRPO = "grpo"
+"""The family of language models that talk, whichever of their algorithms it is."""
+
+
+def family_of(learner: Learner) -> str:
+    """The named space that a learner belongs to, by what it learns from.
+
+    Who imitates recorded conversations is "offline", a language model too.
+    """
+    if learner.source == "dataset":
+        return "offline"
+    return GRPO if learner.extra == "llm" else "online"
 
 
 @dataclass(frozen=True)
@@ -55,7 +67,7 @@ class LearnerRuns:
     @property
     def family(self) -> str:
         """By what it learns from."""
-        return "offline" if self.learner.source == "dataset" else "online"
+        return family_of(self.learner)
 
     @property
     def steps(self) -> int:
@@ -63,20 +75,24 @@ class LearnerRuns:
         return self.base.steps
 
     def names(self) -> list[str]:
-        """The learner's options, and those of a run that may be searched."""
-        own = [f"learner.{name}" for name in options_of(self.learner.options()) if name != "seed"]
+        """The learner's options, those of options among them, and those of a run."""
+        all_of_them = dotted_options(self.learner.options(), "learner")
+        own = [name for name in all_of_them if not name.endswith(".seed")]
         return own + [name for name in _OF_RUNS if name != "best" or self.family == "offline"]
 
     def hint(self, name: str) -> Any:
         """The type of the dataclass's field."""
-        kind = self.learner.options() if name.startswith("learner.") else RunConfig
-        return get_type_hints(kind)[name.removeprefix("learner.")]
+        *path, last = name.split(".")
+        kind: type[Any] = self.learner.options() if path else RunConfig
+        for part in path[1:]:
+            kind = inner_options(kind)[part]
+        return hints_of(kind)[last]
 
     def default(self, name: str) -> Any:
-        """As the configuration has it."""
+        """As the configuration has it; None where it is a part of something that there is not."""
         whole: Any = self.base.to_dict()
         for part in name.split("."):
-            whole = whole[part]
+            whole = None if whole is None else whole[part]
         return whole
 
     def configuration(self, changes: Changes) -> dict[str, Any]:
@@ -111,13 +127,19 @@ class LearnerRuns:
             return self._score(judge, policy).value
 
         def listens(row: Row) -> bool:
-            return "validation" in row and heard(int(row["step"]), row["validation"])
+            found, step = self._heard_of(row), int(row["step"])
+            return found is not None and step > 0 and heard(step, found)  # at 0 all are alike
 
         more: dict[str, Any] = {"callbacks": (MetricsLog(place.metrics), listens)}
         if config.evaluation.every:
             evaluators = {"validation": on_validation}
             more |= {"evaluate_every": config.evaluation.every, "evaluators": evaluators}
         return self._score(judge, self.learner.train(job_of(config, place, **more)))
+
+    def _heard_of(self, row: Row) -> float | None:
+        """The metric in a row; a learner that scores itself tells returns beside successes."""
+        found = row.get("validation")
+        return row.get("validation_return", found) if self.metric == "return" else found
 
     def _score(self, judge: Judge, policy: Any) -> Scored:
         found = judge.validation(policy)

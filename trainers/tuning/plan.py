@@ -10,13 +10,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from convgym.cli.learners import learner_called
 from convgym.cli.run_config import TASKS, merged
 from convgym.cli.typed import check_known
 from convgym.cli.yaml_text import plain, read_yaml, to_yaml
 from convgym.data.packed_files import whole_file
 from convgym.errors import InvalidConfiguration
-from trainers.tuning.grpo_runs import GRPO, GRPORuns
-from trainers.tuning.learner_runs import LearnerRuns
+from trainers.tuning.learner_runs import GRPO, LearnerRuns, family_of
 from trainers.tuning.ranges import Range
 from trainers.tuning.spaces import Space, space_for
 from trainers.tuning.subjects import METRICS, Subject
@@ -55,7 +55,7 @@ class Plan:
 
     def subject(self) -> Subject:
         """What is searched."""
-        return subject_of(self.given, self.metric)
+        return LearnerRuns(self.given, self.metric)
 
     def ranges(self) -> Space:
         """The space itself."""
@@ -87,13 +87,6 @@ class Plan:
             raise InvalidConfiguration(f"{path} is no search: {error}") from None
 
 
-def subject_of(given: Mapping[str, Any], metric: str) -> Subject:
-    """What a configuration is of; raises InvalidConfiguration."""
-    if given.get("algorithm") == GRPO:
-        return GRPORuns(given, metric)
-    return LearnerRuns(given, metric)
-
-
 def planned(
     given: Mapping[str, Any],
     space: str | Path | Mapping[str, Any] | None,
@@ -104,12 +97,11 @@ def planned(
 ) -> Plan:
     """The plan of a search for what is given, complete; raises InvalidConfiguration."""
     given = _in_domain(given, space)
-    first = subject_of(given, metric)
     evaluation = dict(given.get("evaluation") or {})
     if pruner != "none":
-        evaluation = {"every": max(1, first.steps // _SCORES), **evaluation}
+        evaluation = {"every": max(1, LearnerRuns(given, metric).steps // _SCORES), **evaluation}
     whole = merged(given, {"evaluation": evaluation})
-    subject = subject_of(whole, metric)
+    subject = LearnerRuns(whole, metric)
     found = space_for(space, subject)
     named = space if isinstance(space, str) else subject.family if space is None else "own"
     kept = subject.configuration({})
@@ -129,10 +121,11 @@ def _in_domain(given: Mapping[str, Any], space: Any) -> Mapping[str, Any]:
     domain = space.replace("-", "_") if isinstance(space, str) else ""
     if domain not in TASKS:
         return given
-    if given.get("algorithm") == GRPO:
+    algorithm = given.get("algorithm")
+    if isinstance(algorithm, str) and family_of(learner_called(algorithm)) == GRPO:
         raise InvalidConfiguration(
-            f"the search space {domain!r} says how far discounts and returns reach, which grpo "
-            "has not; take grpo, full, conservative or aggressive"
+            f"the search space {domain!r} says how far discounts and returns reach, which "
+            f"{algorithm} has no options for; take grpo, full, conservative or aggressive"
         )
     env, dataset = TASKS[domain]
     if given.get("env") not in (None, env) or (

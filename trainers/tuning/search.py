@@ -22,7 +22,7 @@ from convgym.cli.yaml_text import to_yaml
 from convgym.errors import InvalidConfiguration
 from trainers.tuning.attempt import Ended, attempt, clear
 from trainers.tuning.plan import Plan, planned
-from trainers.tuning.search_folder import SEARCHES, SearchFolder, begin, begun, check_new, free_name
+from trainers.tuning.search_folder import SEARCHES, SearchFolder, free_name
 from trainers.tuning.subjects import Subject
 from trainers.tuning.trial_log import TrialLog, log_called
 
@@ -94,7 +94,7 @@ def quick_hpo(
 ) -> Found:
     """Search for the options of a learner that score best on validation tasks.
 
-    algorithm  a learner of `convgym train`, or "grpo" for a language model
+    algorithm  a learner of `convgym train`
     space      "offline", "online", "grpo", "full", "conservative", "aggressive", a domain, a file,
                or {"learning_rate": {"range": [1e-4, 1e-2], "log": True}}; None: the family's own
     trials     in all; a search that is resumed has those before among them
@@ -135,7 +135,7 @@ def search(asked: Asked, say: Say, tell: Say) -> Found | None:
     if asked.resume:
         folder, plan = _taken_up(asked)
     else:
-        check_new(asked.root, asked.name)
+        SearchFolder.check_new(asked.root, asked.name)
         plan = planned(
             asked.given,
             asked.space,
@@ -155,7 +155,7 @@ def search(asked: Asked, say: Say, tell: Say) -> Found | None:
     log = log_called(asked.log, folder.name, folder.path)
 
     if not asked.resume:
-        folder = begin(asked.root, folder.name, plan)
+        folder = SearchFolder.begin(asked.root, folder.name, lambda new: plan.write(new.plan))
     with folder.held():
         trials = Trials(
             folder.trials, plan.ranges(), seed=plan.seed, pruner=plan.pruner, sampler=plan.sampler,
@@ -228,10 +228,8 @@ class Run:
         if best is not None:
             folder.write_config(config)
             commands = [self.subject.command(folder.config)]
-        folder.write_report(
-            plain_report(folder.name, plan, trials, shares),
-            page(folder.name, plan, trials, shares, commands),
-        )
+        folder.write_page(page(folder.name, plan, trials, shares, commands))
+        folder.write_report(plain_report(folder.name, plan, trials, shares))
         say(f"{counted(trials)}; the table is in {folder.page}")
         if best is None:
             errors = [one.error for one in trials if one.error]
@@ -272,7 +270,7 @@ def _check(asked: Asked) -> None:
 
 def _taken_up(asked: Asked) -> tuple[SearchFolder, Plan]:
     """The search to go on with; raises InvalidConfiguration where it was begun otherwise."""
-    folder = begun(asked.root, asked.name)
+    folder = SearchFolder.begun(asked.root, asked.name)
     plan = Plan.read(folder.plan)
     given = {name: one for name, one in asked.given.items() if name != "name"}
     again = planned(

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from convgym.errors import InvalidConfiguration
-
 METRICS = ("success", "return")
 Changes = Mapping[str, Any]
 """Options by their full name, such as `learner.discount`, and their values."""
@@ -77,14 +75,9 @@ def full_name(name: str, names: list[str]) -> str:
 
     if name in names:
         return name
-    ends = [one for one in names if one.rpartition(".")[2] == name]
-    if f"learner.{name}" in names:
-        return f"learner.{name}"
-    if len(ends) == 1:
-        return ends[0]
     short = [one.removeprefix("learner.") for one in names]
     check_known([name], [*short, *names] if "." in name else short)
-    raise InvalidConfiguration(f"{name!r} may be {' or '.join(ends)}; give the whole name")
+    return f"learner.{name}"
 
 
 def nested(changes: Changes) -> dict[str, Any]:
