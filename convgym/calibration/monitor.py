@@ -102,7 +102,7 @@ class MonitorConfig:
     @property
     def draws(self) -> int:
         """Of each permutation test."""
-        return max(199, math.ceil(_PER_ALPHA / self.level) - 1)
+        return max(99, math.ceil(_PER_ALPHA / self.level) - 1)
 
 
 @dataclass(frozen=True)
@@ -307,8 +307,8 @@ def return_of(conversation: Conversation, discount: float = 1.0) -> float | None
         turns = sum(1 for _ in conversation.said_by("assistant"))
         return conversation.reward * discount ** max(0, turns - 1)
     returns = returns_to_go(conversation, discount)
-    if returns:
-        return returns[0]
+    if returns is not None:
+        return returns[0] if returns else conversation.reward
     success = success_of(conversation)
     return None if success is None else float(success)
 
