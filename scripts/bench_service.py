@@ -2,11 +2,16 @@
 
     python scripts/bench_service.py [--sessions 200] [--interval 10] [--seconds 60]
                                     [--hostile 0.1] [--json out.json]
+    python scripts/bench_service.py --language-model --interval 1        ten sessions with a model
 
 A service is started in a process of its own. Good clients play: half of them act, by the planner's
 choices; a quarter speak; a quarter are customers of the served oracle, as chats. Each sends a
 message every `interval` seconds. Of the sessions a share is hostile: it dawdles, sends too much,
 sends nonsense, has no key, asks for others' sessions, or leaves in the middle.
+
+With `--language-model` all good clients are customers of one: of the embedded model, or of a
+policy file of yours. What they say is what the environment's own customers say to its oracle, from
+seed to seed; what they are answered is what the model says alone to the same history.
 
 Every answer that a good client gets is compared, field by field, with the same episode played in
 this process afterwards. Latencies are of the good clients' messages, the time of this process
@@ -36,11 +41,13 @@ import gymnasium as gym
 import numpy as np
 
 import convgym  # noqa: F401  registers the environments
+from convgym.cli.policies import saved_policy
 from convgym.policies.roster import ladder
 from convgym.service.plain_values import plain
 from convgym.service.responders import Said
 from convgym.service.settings import ServiceSettings
 from convgym.service.start import responder_of
+from convgym.simulator import policy_of, scripted_agents
 
 ENVIRONMENTS = (
     "ConvGym/TechnicalSupport-v0", "ConvGym/CustomerService-v0", "ConvGym/Sales-v0",
@@ -55,9 +62,59 @@ WORDS = (
     "Hello, it does not work.", "My phone number is 0700000000.", "The light is red.", "Yes.",
     "I have done that.", "It still does not work.", "No, thank you.",
 )  # fmt: skip
+SPOKEN = "ConvGym/OneRequest-v0"
+"""Where the embedded model speaks."""
 FIELDS = ("observation", "reward", "terminated", "truncated", "info")
 EPISODE = 12
 """Messages of a client in one episode, at most."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """What the service is started with."""
+
+    policy: str = "oracle"
+    environments: tuple[str, ...] = ENVIRONMENTS
+    """The first is the policy's."""
+    customers: dict[int, list[str]] = field(default_factory=dict)
+    """By the seeds of their tasks what customers say; empty where anything does."""
+
+    def customer(self, rng: random.Random) -> tuple[int, list[str]]:
+        """A seed, and what is said."""
+        if self.customers:
+            return rng.choice(list(self.customers.items()))
+        return rng.randrange(2**40), [rng.choice(WORDS) for _ in range(EPISODE)]
+
+
+def customer_words(env_id: str, seed: int) -> list[str]:
+    """What the customer of a seed's task says to the oracle."""
+    env = gym.make(env_id, disable_env_checker=True, observation="dict", action="text")
+    oracle = policy_of(scripted_agents(env)["oracle"](), env)
+    observation, info = env.reset(seed=seed)
+    oracle.reset(seed)
+    said, ended = [str(observation["message"])], False
+    while not ended and len(said) < EPISODE:
+        action, _ = oracle.predict(observation, action_masks=info.get("action_mask"))
+        observation, _, terminated, truncated, info = env.step(action)
+        ended = terminated or truncated
+        if observation["message"] and not ended:
+            said.append(str(observation["message"]))
+    env.close()
+    return said
+
+
+def embedded_policy(folder: Path) -> str:
+    """The model that comes with ConvGym, as a policy file, as `convgym train` would begin it."""
+    from trainers.llm.embedded.folder import embedded_folder
+    from trainers.llm.embedded.tuned import MODEL, SAMPLING
+    from trainers.llm.language_model import LanguageModel
+    from trainers.llm.language_policy import LanguagePolicy
+    from trainers.llm.sampling import Sampling
+
+    model = LanguageModel.load(embedded_folder())
+    path = folder / "embedded.zip"
+    LanguagePolicy(model, Sampling(**SAMPLING), system="", origin=MODEL).save(path)
+    return str(path)
 
 
 # A client of HTTP that is fast enough to load a server from the same machine
@@ -129,6 +186,7 @@ class Load:
     key: str
     interval: float
     until: float
+    served: Served = Served()
     latencies: list[float] = field(default_factory=list)
     episodes: list[Episode] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -199,11 +257,13 @@ async def chats(load: Load, number: int) -> None:
     """A client that is a customer of the policy."""
     rng, line = random.Random(number), Connection(load.port, load.key)
     while not load.over:
-        episode = Episode("chat", ENVIRONMENTS[0], rng.randrange(2**40))
+        seed, said_by_customer = load.served.customer(rng)
+        episode = Episode("chat", load.served.environments[0], seed)
         load.episodes.append(episode)
         history: list[dict[str, str]] = []
-        while not load.over and len(history) < 2 * EPISODE:
-            words = rng.choice(WORDS)
+        for words in said_by_customer:
+            if load.over:
+                break
             history.append({"role": "user", "content": words})
             body = {"messages": history, "seed": episode.seed}
             answer = await load.message(line, "/v1/chat/completions", body)
@@ -342,10 +402,11 @@ async def is_hostile(load: Load, number: int) -> None:
 # Comparison
 
 
-def mistakes(episodes: list[Episode]) -> tuple[int, list[str]]:
+def mistakes(episodes: list[Episode], served: Served) -> tuple[int, list[str]]:
     """How many answers were compared, and those that are not what they must be."""
     compared, found = 0, []
-    responder = responder_of("oracle", ServiceSettings(environments=ENVIRONMENTS))
+    settings = ServiceSettings(environments=served.environments)
+    responder = responder_of(served.policy, settings, saved_policy)
     for episode in episodes:
         expected: list[Any]
         if episode.kind == "chat":
@@ -379,16 +440,18 @@ def in_process(episode: Episode) -> list[Any]:
 # The run
 
 
-def started(folder: Path, keys: dict[str, str], sessions: int) -> tuple[Any, int]:
+def started(
+    folder: Path, keys: dict[str, str], sessions: int, served: Served
+) -> tuple[Any, int]:
     """The service's process and its port."""
     path = folder / "keys.txt"
     path.write_text("".join(f"{name} {key}\n" for name, key in keys.items()), encoding="utf-8")
     path.chmod(0o600)
-    command = [sys.executable, "-m", "convgym", "serve", "--policy", "oracle", "--port", "0",
+    command = [sys.executable, "-m", "convgym", "serve", "--policy", served.policy, "--port", "0",
                "--api-key-file", str(path), "--max-sessions", str(4 * sessions + 100),
                "--session-idle", "60", "--rate", str(max(100, sessions)),
                "--log-conversations", str(folder / "talk.jsonl")]  # fmt: skip
-    command += [part for one in ENVIRONMENTS for part in ("--env", one)]
+    command += [part for one in served.environments for part in ("--env", one)]
     log = (folder / "service.log").open("w+", encoding="utf-8")
     process = subprocess.Popen(
         command, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True
@@ -417,11 +480,13 @@ async def watched(port: int, key: str, until: float, seen: list[tuple[float, flo
     line.close()
 
 
-async def loaded(port: int, keys: dict[str, str], asked: Any) -> tuple[Load, Load, list[Any]]:
+async def loaded(
+    port: int, keys: dict[str, str], asked: Any, served: Served
+) -> tuple[Load, Load, list[Any]]:
     """Let all clients loose."""
     until = time.monotonic() + asked.seconds
-    good = Load(port, keys["good"], asked.interval, until)
-    bad = Load(port, keys["hostile"], asked.interval, until)
+    good = Load(port, keys["good"], asked.interval, until, served)
+    bad = Load(port, keys["hostile"], asked.interval, until, served)
     hostile = round(asked.sessions * asked.hostile)
     tasks, seen = [], list[Any]()
 
@@ -432,7 +497,7 @@ async def loaded(port: int, keys: dict[str, str], asked: Any) -> tuple[Load, Loa
     for number in range(asked.sessions):
         if number < hostile:
             client = is_hostile(bad, number)
-        elif number % 4 == 3:
+        elif served.customers or number % 4 == 3:
             client = chats(good, number)
         else:
             client = plays(good, number, "text" if number % 4 == 2 else "act")
@@ -449,32 +514,47 @@ def main(given: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sessions", type=int, default=200)
+    parser.add_argument("--sessions", type=int, help="200, or 10 with a language model")
     parser.add_argument("--interval", type=float, default=10.0, help="seconds between messages")
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--hostile", type=float, default=0.1, help="their share")
+    parser.add_argument("--hostile", type=float, help="their share; 0.1, or 0 with a model")
+    parser.add_argument(
+        "--language-model", nargs="?", const="embedded", metavar="POLICY",
+        help="a policy file of a language model; the embedded one where none is named",
+    )  # fmt: skip
+    parser.add_argument("--env", default=SPOKEN, help="where the language model speaks")
     parser.add_argument("--json", type=Path, help="write the numbers here")
     asked = parser.parse_args(given)
+    speaks = asked.language_model is not None
+    asked.sessions = asked.sessions or (10 if speaks else 200)
+    asked.hostile = (0.0 if speaks else 0.1) if asked.hostile is None else asked.hostile
 
     keys = {name: secrets.token_urlsafe() for name in ("good", "hostile")}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        process, port = started(folder, keys, asked.sessions)
-        good, bad, seen = asyncio.run(loaded(port, keys, asked))
+        served = Served()
+        if speaks:
+            named = asked.language_model
+            path = embedded_policy(folder) if named == "embedded" else named
+            seeds = range(4 * asked.sessions)
+            customers = {seed: customer_words(asked.env, seed) for seed in seeds}
+            served = Served(path, (asked.env,), customers)
+        process, port = started(folder, keys, asked.sessions, served)
+        good, bad, seen = asyncio.run(loaded(port, keys, asked, served))
         process.send_signal(signal.SIGTERM)
         status = process.wait(60.0)
         log = (folder / "service.log").read_text(encoding="utf-8")
-        logged = sum(1 for _ in (folder / "talk.jsonl").open("rb"))
+        talk = (folder / "talk.jsonl").read_text(encoding="utf-8")
+        compared, wrong = mistakes(good.episodes, served)
     raised = sum('"event": "raised"' in line for line in log.splitlines())
-    shown = sum(key in log for key in keys.values())
-    compared, wrong = mistakes(good.episodes)
+    shown = sum(key in log or key in talk for key in keys.values())
     wrong = good.wrong + wrong
     p50, p99 = (1000 * float(np.percentile(good.latencies, q)) for q in (50, 99))
     # The first third fills caches and opens sessions; after it nothing may grow.
     settled = [row for row in seen if row[0] >= asked.seconds / 3]
     numbers = {
         "sessions": asked.sessions, "hostile": round(asked.sessions * asked.hostile),
-        "interval_s": asked.interval, "seconds": asked.seconds,
+        "policy": Path(served.policy).name, "interval_s": asked.interval, "seconds": asked.seconds,
         "messages": len(good.latencies), "compared": compared, "wrong": len(wrong),
         "exit_status": status, "raised": raised, "keys_in_log": shown,
         "p50_ms": round(p50, 1), "p99_ms": round(p99, 1),
@@ -484,7 +564,7 @@ def main(given: list[str] | None = None) -> int:
             "end": round(seen[-1][1], 1), "most": round(max(row[1] for row in seen), 1),
             "by_minute": [round(row[1], 1) for row in seen[::30]],
         },
-        "open_sessions_at_end": seen[-1][2], "conversations_logged": logged,
+        "open_sessions_at_end": seen[-1][2], "conversations_logged": talk.count("\n"),
         "hostile_outcomes": dict(sorted(bad.hostile.items())),
     }  # fmt: skip
     print(json.dumps(numbers, indent=1))

@@ -18,7 +18,8 @@ from convgym.service.settings import ServiceSettings
 
 PATHS = [
     ("POST", "/v1/reply"), ("POST", "/v1/chat/completions"), ("GET", "/v1/models"),
-    ("POST", "/v1/env/reset"), ("POST", "/v1/env/step"), ("POST", "/v1/env/close"),
+    ("POST", "/v1/outcome"), ("POST", "/v1/env/reset"), ("POST", "/v1/env/step"),
+    ("POST", "/v1/env/close"),
     ("GET", "/v1/service"), ("GET", "/v1/datasets"), ("GET", "/v1/episodes"),
     ("GET", "/v1/episode"), ("GET", "/v1/reports"), ("GET", "/v1/report"), ("GET", "/metrics"),
     ("GET", "/openapi.json"), ("GET", "/nothing"),
@@ -290,7 +291,8 @@ BODIES = JSON | st.fixed_dictionaries(
             max_size=3),
     },
 )  # fmt: skip
-POSTS = ("/v1/reply", "/v1/chat/completions", "/v1/env/reset", "/v1/env/step", "/v1/env/close")
+POSTS = ("/v1/reply", "/v1/chat/completions", "/v1/outcome", "/v1/env/reset", "/v1/env/step",
+         "/v1/env/close")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,6 @@
 """The parts of the service that know no HTTP: keys, buckets, counts, sessions, threads, logs."""
 
 import asyncio
-import io
-import json
-import math
 import threading
 import time
 
@@ -11,12 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convgym.conversation import Conversation, Message
-from convgym.data.logs import read_log
 from convgym.errors import InvalidConfiguration
 from convgym.service.chat import history_of, pieces
-from convgym.service.conversation_log import ConversationLog
-from convgym.service.json_log import JsonLog
 from convgym.service.keys import KeyRing, bearer
 from convgym.service.metrics import SECONDS, Metrics
 from convgym.service.problems import Problem
@@ -368,97 +361,3 @@ def test_parts_of_a_content_are_joined_and_developers_are_the_system():
 def test_pieces_make_the_text_again(text):
     assert "".join(pieces(text)) == text
 
-
-# Logs
-
-
-def test_a_log_line_is_json_and_a_closed_stream_is_no_matter():
-    stream = io.StringIO()
-    log = JsonLog(stream)
-    log("request", route="/v1/reply", odd=math.inf, thing=object)
-    told = json.loads(stream.getvalue())
-    assert told["event"] == "request" and told["route"] == "/v1/reply"
-    stream.close()
-    log("again")
-
-
-def kept(tmp_path, **given):
-    now = [0.0]
-    path = tmp_path / "talk.jsonl"
-    log = ConversationLog(path, JsonLog(io.StringIO()), clock=lambda: now[0], **given)
-    return log, path, now
-
-
-def loaded(path):
-    reader = read_log(path)
-    found = list(reader)
-    assert reader.report.skipped == 0
-    return [[(message.role, message.content) for message in one.messages] for one in found]
-
-
-def chat(log, history, reply, ended=False, owner="me"):
-    log.chatted(owner, "oracle", said(*history), [Message("assistant", reply)], ended)
-
-
-def test_a_chat_becomes_one_line_with_all_that_was_said(tmp_path):
-    log, path, _ = kept(tmp_path)
-    chat(log, ["u:Hi"], "Yes?")
-    chat(log, ["u:Hi", "a:Yes?", "u:Bye"], "Good day")
-    assert path.read_bytes() == b"" and len(log) == 1
-    log.close()
-    assert loaded(path) == [
-        [("user", "Hi"), ("assistant", "Yes?"), ("user", "Bye"), ("assistant", "Good day")]
-    ]
-
-
-def test_what_tools_did_stays_in_the_line_though_the_client_never_sends_it(tmp_path):
-    log, path, _ = kept(tmp_path)
-    tools = [Message("assistant", "", tool_call={"find": {}}), Message("tool", "{}")]
-    log.chatted("me", "oracle", said("u:Hi"), [*tools, Message("assistant", "Yes?")], False)
-    chat(log, ["u:Hi", "a:Yes?", "u:Bye"], "", ended=True)
-    assert [role for role, _ in loaded(path)[0]] == [
-        "user", "assistant", "tool", "assistant", "user", "assistant",
-    ]  # fmt: skip
-
-
-def test_other_keys_and_other_words_are_other_chats(tmp_path):
-    log, path, _ = kept(tmp_path)
-    chat(log, ["u:Hi"], "Yes?")
-    chat(log, ["u:Hi"], "Yes?", owner="you")
-    chat(log, ["u:Hi", "a:No?", "u:Bye"], "Good day")
-    log.close()
-    assert len(loaded(path)) == 3
-
-
-def test_chats_are_written_when_idle_crowded_out_or_ended(tmp_path):
-    log, path, now = kept(tmp_path, most=2, idle_s=10.0)
-    for number in range(3):
-        chat(log, [f"u:{number}"], "Yes?")
-    assert [one[0][1] for one in loaded(path)] == ["0"]
-    chat(log, ["u:3"], "", ended=True)
-    now[0] = 11.0
-    log.expire()
-    assert [one[0][1] for one in loaded(path)] == ["0", "3", "1", "2"] and len(log) == 0
-
-
-def test_without_a_file_nothing_is_kept():
-    log = ConversationLog(None, JsonLog(io.StringIO()))
-    chat(log, ["u:Hi"], "Yes?")
-    log.write("me", Conversation("", (Message("user", "Hi"),)))
-    assert len(log) == 0 and not log.on
-    log.close()
-
-
-def test_a_log_that_cannot_be_written_is_one_sentence(tmp_path):
-    with pytest.raises(InvalidConfiguration, match="cannot be logged"):
-        ConversationLog(tmp_path / "no" / "talk.jsonl", JsonLog(io.StringIO()))
-
-
-@given(st.lists(st.text(min_size=1), min_size=1, max_size=4))
-def test_any_text_makes_a_line_that_can_be_read(tmp_path_factory, texts):
-    log, path, _ = kept(tmp_path_factory.mktemp("log"))
-    log.write("me", Conversation("", tuple(Message("user", text) for text in texts)))
-    log.close()
-    assert [content for _, content in loaded(path)[0]] == [
-        text.encode("utf-8", "replace").decode() for text in texts
-    ]

@@ -59,17 +59,23 @@ def moment_gap(real: Floats, sim: Floats) -> float:
 
     0 where no statistic varies and has `LEAST` conversations on both sides.
     """
-    squares = []
-    for one, other in zip(real.T, sim.T, strict=True):
-        one, other = one[~np.isnan(one)], other[~np.isnan(other)]
-        if min(len(one), len(other)) < LEAST:
-            continue
-        noise = one.var(ddof=1) / len(one) + other.var(ddof=1) / len(other)
-        if noise <= _ROUNDING:  # nobody varies: known to within one conversation
-            noise = 1 / (len(one) * len(other)) if abs(one.mean() - other.mean()) > _ROUNDING else 0
-        if noise:
-            squares.append((one.mean() - other.mean()) ** 2 / noise)
-    return float(np.mean(squares)) if squares else 0.0
+    (n, mean, variance), (m, other_mean, other_variance) = map(_described, (real, sim))
+    apart = np.abs(mean - other_mean)
+    noise = variance / np.maximum(n, 1) + other_variance / np.maximum(m, 1)
+    # Where nobody varies, a mean is known to within one conversation.
+    least = np.where(apart > _ROUNDING, 1 / np.maximum(n * m, 1), 0.0)
+    noise = np.where(noise <= _ROUNDING, least, noise)
+    judged = (np.minimum(n, m) >= LEAST) & (noise > 0)
+    return float(np.mean(apart[judged] ** 2 / noise[judged])) if judged.any() else 0.0
+
+
+def _described(found: Floats) -> tuple[Floats, Floats, Floats]:
+    """Of each statistic: how many have it, its mean and its variance.  (n, s) → (s,) each"""
+    has = ~np.isnan(found)
+    n = has.sum(axis=0).astype(np.float64)
+    mean = np.where(has, found, 0.0).sum(axis=0) / np.maximum(n, 1)
+    off = np.where(has, found - mean, 0.0)
+    return n, mean, (off * off).sum(axis=0) / np.maximum(n - 1, 1)
 
 
 def moment_floor(real: Floats, others: Floats, draws: int = 20, seed: int = 0) -> float:

@@ -120,6 +120,8 @@ class Backoff(Generic[Y]):
 
     def _found(self, histories: History) -> list[_Successors[Y]]:
         """What followed those of the histories that were seen, the shortest first."""
+        if not self._known:  # nobody was ever there, so that nothing says how histories vary
+            return []
         return [
             after
             for table, history in zip(self._after, histories, strict=True)

@@ -17,6 +17,7 @@ from convgym.cli import (
     doctor_options,
     domain_options,
     evaluate_options,
+    monitor_options,
     play_options,
     serve_options,
     train_options,
@@ -54,6 +55,7 @@ for command in (
     tune_options.tune,
     evaluate_options.evaluate,
     calibrate_options.calibrate,
+    monitor_options.monitor,
     serve_options.serve,
 ):
     app.command(command.__name__.rstrip("_"))(ends_cleanly(command))

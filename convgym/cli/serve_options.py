@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from convgym.cli.play_options import keyword
+from convgym.errors import InvalidConfiguration
 
 _OWN = ("observation", "action", "reward", "split")
 """Keywords of a run's environment that the service and its clients decide."""
@@ -21,6 +22,22 @@ def serve(
             "or module:callable; none: only environments."
         ),
     ] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--also",
+            metavar="POLICY=SHARE",
+            help="Another policy that answers this share of the conversations, as cql-0=0.2; "
+            "`convgym monitor` compares them.",
+        ),
+    ] = None,
+    split_key: Annotated[
+        str,
+        typer.Option(
+            help="Decides with a conversation's name who answers it; secret where clients choose "
+            "names, and another one draws anew."
+        ),
+    ] = "",
     env: Annotated[
         list[str] | None,
         typer.Option(
@@ -46,8 +63,14 @@ def serve(
     ] = None,
     reports: Annotated[Path | None, typer.Option(help="Folder of HTML reports to show.")] = None,
     log: Annotated[
-        Path | None, typer.Option("--log-conversations", help="Append them to this JSONL file.")
+        Path | None,
+        typer.Option(
+            "--log-conversations",
+            help="Append them to this .jsonl file, or to files in this folder: one a day, and "
+            "another beyond --log-megabytes.",
+        ),
     ] = None,
+    log_megabytes: Annotated[float, typer.Option(help="Of a file in that folder.")] = 64.0,
     seed: Annotated[int, typer.Option(min=0, help="Of the policy's world.")] = 0,
     rate: Annotated[float, typer.Option(help="Requests a second, of one key.")] = 50.0,
     max_sessions: Annotated[int, typer.Option(help="Open at once, of all keys.")] = 1000,
@@ -79,6 +102,9 @@ def serve(
         browse=browse,
         reports=reports,
         conversation_log=log,
+        max_log_file_bytes=round(1e6 * log_megabytes),
+        also=tuple(share_of(one) for one in also or ()),
+        split_key=split_key,
         seed=seed,
         requests_per_s=rate,
         burst=max(20, round(2 * rate)),
@@ -90,3 +116,17 @@ def serve(
     )
     keys = KeyRing() if api_key_file is None else KeyRing.read(api_key_file)
     start(settings, keys, policy, JsonLog(), saved_policy)
+
+
+def share_of(given: str) -> tuple[str, float]:
+    """`policy=share` as (policy, share); raises InvalidConfiguration for anything else."""
+    policy, _, share = given.rpartition("=")
+    try:
+        found = float(share)
+    except ValueError:
+        found = 0.0
+    if not (policy and 0 < found < 1):
+        raise InvalidConfiguration(
+            f"--also={given[:60]!r}; it takes a policy and a share between 0 and 1, as cql-0=0.2"
+        )
+    return policy, found

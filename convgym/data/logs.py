@@ -118,9 +118,14 @@ class LogReader:
     def __iter__(self) -> Iterator[Conversation]:
         return self.read({})
 
-    def read(self, met: dict[int, int]) -> Iterator[Conversation]:
-        """One pass; `met` remembers the ids, so several logs read with one share no id."""
-        self.report = report = LogReport(str(self.path))
+    def read(self, met: dict[int, int], *, go_on: bool = False) -> Iterator[Conversation]:
+        """One pass; `met` remembers the ids, so several logs read with one share no id.
+
+        go_on: the records follow those of the pass before, and are counted on; there may be none.
+        """
+        if not go_on:
+            self.report = LogReport(str(self.path))
+        report = self.report
         for shown, record in self._records():
             report.lines += 1
             try:
@@ -128,7 +133,7 @@ class LogReader:
                     raise record
                 conversation = _identified(self._convert(record), met)
             except InvalidLog as fault:
-                self._skip(report, str(fault), shown)
+                self.skip(str(fault), shown)
                 conversation = None
             else:
                 report.loaded += 1
@@ -136,12 +141,14 @@ class LogReader:
                 self.progress(report)
             if conversation is not None:
                 yield conversation
-        if report.lines == 0:
+        if report.lines == 0 and not go_on:
             raise DatasetError(f"{self.path} is empty; a log holds one JSON object a line.")
         if self.progress is not None:
             self.progress(report)
 
-    def _skip(self, report: LogReport, reason: str, shown: object) -> None:
+    def skip(self, reason: str, shown: object) -> None:
+        """Count a record that is no conversation; raises InvalidLog where that is strict."""
+        report = self.report
         report.skipped += 1
         fault = LogFault(report.lines, reason, _excerpt(shown))
         if len(report.faults) < self.max_faults:
@@ -188,13 +195,15 @@ def write_log(path: str | os.PathLike[str], conversations: Iterable[Conversation
 def line_records(path: Path, limit: int) -> Records:
     """The lines of a file as JSON values; one longer than `limit` bytes is not held in memory."""
     for number, (line, damage) in enumerate(_lines(read_blocks(path), limit), 1):
-        try:
-            if damage:
-                raise InvalidLog(damage)
-            record: object = _parsed(line, number)
-        except InvalidLog as fault:
-            record = fault
-        yield line, record
+        yield line, InvalidLog(damage) if damage else line_record(line, number)
+
+
+def line_record(line: bytes, number: int) -> object:
+    """A line, without its newline, as a JSON value, or the InvalidLog that says why it is none."""
+    try:
+        return _parsed(line, number)
+    except InvalidLog as fault:
+        return fault
 
 
 def holds_half_a_character(text: str, value: object) -> bool:

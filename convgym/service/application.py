@@ -3,6 +3,7 @@
     POST /v1/reply               history ─► reply
     POST /v1/chat/completions    the same as OpenAI has it, whole or streamed
     GET  /v1/models              what replies
+    POST /v1/outcome             what a conversation came to, for the log
     POST /v1/env/reset|step|close    sessions: as the agent of an environment, or as its user
     GET  /v1/service             what there is to play, and what is shown
     GET  /v1/datasets|episodes|episode    local Minari datasets
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from convgym.errors import MissingExtra
@@ -54,16 +55,18 @@ def create_app(
     keys: KeyRing | None = None,
     responder: Responder | None = None,
     log: JsonLog | None = None,
+    others: Sequence[tuple[Responder, float]] = (),
 ) -> Any:
     """The service, guarded; an ASGI application.
 
     `responder`: what replies; without one, `settings.environments` can be played as agent alone.
+    `others`: what replies beside it, each with its share of the conversations.
 
-    Raises InvalidConfiguration where it is open to other machines without keys, and for an
-    environment or a file that there is not.
+    Raises InvalidConfiguration where it is open to other machines without keys, for an environment
+    or a file that there is not, and for shares that leave `responder` nothing.
     """
     settings, keys, log = settings or ServiceSettings(), keys or KeyRing(), log or JsonLog()
-    state = State(settings, keys, responder, log)
+    state = State(settings, keys, responder, log, others)
     app = FastAPI(
         title="ConvGym", version="1.0.0", docs_url=None, redoc_url=None, lifespan=_lifespan(state)
     )
@@ -149,6 +152,6 @@ async def _sweep(state: State) -> None:
         await asyncio.sleep(_SWEEP_S)
         try:
             state.sessions.expire()
-            state.conversations.expire()
+            state.chats.expire()
         except Exception as error:  # one odd session must not end the sweeping
             state.raised(error)

@@ -68,16 +68,16 @@ def _part(number: int, part: Any) -> str:
     raise _wrong(f"a part of message {number} is no text")
 
 
-def completion(model: str, answer: Answer) -> dict[str, Any]:
-    """The whole answer."""
+def completion(model: str, answer: Answer, name: str | None) -> dict[str, Any]:
+    """The whole answer; `name`: what the conversation is called."""
     message = {"role": "assistant", "content": answer_record(answer)["text"]}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
     return {
-        **_head(model, "chat.completion"), "choices": [choice], "convgym": _beside(answer)
+        **_head(model, "chat.completion"), "choices": [choice], "convgym": _beside(answer, name)
     }  # fmt: skip
 
 
-def chunks(model: str, answer: Answer) -> Iterator[bytes]:
+def chunks(model: str, answer: Answer, name: str | None) -> Iterator[bytes]:
     """The answer as server-sent events, a word each."""
     head = _head(model, "chat.completion.chunk")
 
@@ -88,7 +88,7 @@ def chunks(model: str, answer: Answer) -> Iterator[bytes]:
     yield event({"role": "assistant", "content": ""})
     for piece in pieces(answer_record(answer)["text"]):
         yield event({"content": piece})
-    yield event({}, "stop", convgym=_beside(answer))
+    yield event({}, "stop", convgym=_beside(answer, name))
     yield b"data: [DONE]\n\n"
 
 
@@ -98,8 +98,8 @@ def pieces(text: str) -> list[str]:
     return found if found else ([text] if text else [])
 
 
-def _beside(answer: Answer) -> dict[str, Any]:
-    record = answer_record(answer)
+def _beside(answer: Answer, name: str | None) -> dict[str, Any]:
+    record = {"conversation_id": name, **answer_record(answer)}
     del record["text"]
     return record
 

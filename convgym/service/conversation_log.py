@@ -1,145 +1,112 @@
 """Conversations of a service as JSONL, a line each, in the format that `convgym.data.logs` reads.
 
-    environment session ── closed, reset, expired ─────────────────────────► line
-    chat: history + reply ─► kept ─► next history begins with it ─► kept ─► … ─► line
-                              └── idle, crowded out, ended, shutdown ──────► line
+    environment session ── closed, reset, expired ────────────────────────► line
+    chat ── ended, idle, crowded out, outcome reported, shutdown (`chats`) ─► line
+    outcome of a conversation that is a line already ────────► talk.outcomes.jsonl, a line
 
-A chat comes in again with each of its messages; only its newest state becomes a line. A line is
-written with one call, so that a killed process leaves whole lines, but for what it still kept.
-Whose key it was is noted by name; keys are not.
+    metadata   source, policy and its share, conversation (what the client calls it), key (its
+               name), logged_at (s, Unix), finished, success, resumed, outcome (as reported)
+    reward     what the client has reported, else the session's return
+
+A line is on the disk, whole, before another begins; a killed process loses what was still under
+way, so a client that reports an outcome has its conversation written. Whose key it was is noted by
+name; a key of the service that somebody says is blotted out, wherever it stands.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import secrets
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from threading import Lock
+from typing import Any
 
-from convgym.conversation import Conversation, Message
+from convgym.conversation import Conversation
+from convgym.data.growing_logs import OUTCOMES, outcomes_beside
 from convgym.data.records import to_record
-from convgym.errors import InvalidConfiguration
+from convgym.service.chats import Chat
 from convgym.service.json_log import JsonLog
-from convgym.service.responders import Said
+from convgym.service.keys import KeyRing
+from convgym.service.line_files import LineFiles
 
 
 class ConversationLog:
-    """Appends to a file; without one it does nothing. May be used from any thread."""
+    """Appends to a file or a folder; without one it does nothing. For any thread."""
 
     def __init__(
         self,
         path: Path | None,
         log: JsonLog,
-        most: int = 2048,
-        idle_s: float = 900.0,
-        clock: Callable[[], float] = time.monotonic,
+        keys: KeyRing | None = None,
+        most_bytes: int = 64_000_000,
     ) -> None:
-        """Raises InvalidConfiguration where the file cannot be written."""
-        self._log, self._most, self._idle, self._clock = log, most, idle_s, clock
-        self._lock = Lock()
-        self._open: OrderedDict[bytes, tuple[float, str, Conversation]] = OrderedDict()
-        self._file: int | None = None
-        if path is not None:
-            try:
-                self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            except OSError as error:
-                raise InvalidConfiguration(
-                    f"conversations cannot be logged to {path}: {error.strerror}"
-                ) from None
+        """`most_bytes`: of a file in a folder.
+
+        Raises InvalidConfiguration where nothing can be written.
+        """
+        self._log, self._keys, self._most = log, keys or KeyRing(), most_bytes
+        self._path = path
+        self._lines = None if path is None else LineFiles(path, most_bytes, log)
+        self._outcomes: LineFiles | None = None
 
     @property
     def on(self) -> bool:
         """Whether there is a file."""
-        return self._file is not None
-
-    def __len__(self) -> int:
-        return len(self._open)
+        return self._lines is not None
 
     def write(self, owner: str, conversation: Conversation | None) -> None:
         """A conversation that is over; None is nothing to write."""
-        if conversation is None or self._file is None:
+        if conversation is None or self._lines is None:
             return
-        named = replace(
-            conversation,
-            conversation_id=conversation.conversation_id or f"served-{secrets.token_hex(8)}",
-            metadata={**conversation.metadata, "key": owner, "logged_at": round(time.time(), 3)},
-        )
-        line = json.dumps(to_record(named), ensure_ascii=False) + "\n"
-        try:
-            with self._lock:
-                os.write(self._file, line.encode("utf-8", "replace"))
-        except OSError as error:  # a full disk ends no conversation
-            self._log("conversation_lost", error=type(error).__name__)
+        about = {**conversation.metadata, "key": owner, "logged_at": round(time.time(), 3)}
+        name = conversation.conversation_id or f"served-{secrets.token_hex(8)}"
+        named = replace(conversation, conversation_id=name, metadata=about)
+        if not self._lines.write(self._line(to_record(named))):
+            self._log("conversation_lost")
 
-    def chatted(
-        self,
-        owner: str,
-        policy: str,
-        history: Sequence[Said],
-        replied: Sequence[Message],
-        ended: bool,
-    ) -> None:
-        """One exchange of a chat: what came, and what was replied."""
-        if self._file is None:
-            return
-        messages = [Message(said.role, said.content) for said in history]
-        answer = "".join(message.content for message in replied if message.role == "assistant")
-        spoken = [said for said in history if said.role in ("user", "assistant")]
-        last = max((i for i, said in enumerate(spoken) if said.role == "assistant"), default=-1)
-        before = _digest(owner, spoken[: last + 1])
-        with self._lock:
-            known = self._open.pop(before, (0.0, "", None))[2] if last >= 0 else None
-        name = "" if known is None else known.conversation_id
-        if known is not None:
-            new = spoken[last + 1 :]
-            messages = [*known.messages, *(Message(s.role, s.content) for s in new)]
-        about = {"source": "chat", "policy": policy, "finished": ended}
-        found = Conversation(
-            name or f"served-{secrets.token_hex(8)}", (*messages, *replied), None, about
-        )
-        if ended:
-            self.write(owner, found)
-            return
-        after = _digest(owner, [*spoken, Said("assistant", answer)])
-        with self._lock:
-            twin = self._open.pop(after, None)
-            self._open[after] = (self._clock(), owner, found)
-            out = self._open.popitem(last=False)[1] if len(self._open) > self._most else None
-        for one in (twin, out):
-            if one is not None:
-                self.write(one[1], one[2])
+    def write_chat(self, chat: Chat) -> None:
+        """A chat that is over."""
+        about: dict[str, Any] = {
+            "source": "chat", "policy": chat.policy, "share": chat.share,
+            "conversation": chat.name, "finished": chat.ended, "resumed": chat.resumed,
+        }  # fmt: skip
+        if chat.success is not None:
+            about |= {"success": chat.success, "failure_reason": chat.reason}
+        reward = None
+        if chat.outcome:
+            about["outcome"] = dict(chat.outcome)
+            reward = reward_of(chat.outcome)
+        name = chat.name if chat.drawn else ""  # clients may use a name twice
+        self.write(chat.owner, Conversation(name, chat.messages, reward, about))
 
-    def expire(self) -> None:
-        """Write the chats that have been idle for too long."""
-        now, old = self._clock(), []
-        with self._lock:
-            while self._open and now - next(iter(self._open.values()))[0] > self._idle:
-                old.append(self._open.popitem(last=False)[1])
-        for _, owner, conversation in old:
-            self.write(owner, conversation)
+    def write_outcome(self, owner: str, name: str, outcome: Mapping[str, float | bool]) -> None:
+        """What a conversation came to that is not under way any more."""
+        if self._path is None:
+            return
+        if self._outcomes is None:
+            folder = self._path.is_dir()
+            path = self._path if folder else outcomes_beside(self._path)
+            self._outcomes = LineFiles(path, self._most, self._log, OUTCOMES)
+        about = {"conversation": name, "key": owner, "logged_at": round(time.time(), 3)}
+        if not self._outcomes.write(self._line({**about, **outcome})):
+            self._log("outcome_lost")
 
     def close(self) -> None:
-        """Write what is kept, and close the file."""
-        with self._lock:
-            kept = list(self._open.values())
-            self._open.clear()
-        for _, owner, conversation in kept:
-            self.write(owner, conversation)
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        """Close the files."""
+        for lines in (self._lines, self._outcomes):
+            if lines is not None:
+                lines.close()
+        self._lines = self._outcomes = self._path = None
+
+    def _line(self, record: Mapping[str, Any]) -> bytes:
+        line = json.dumps(record, ensure_ascii=False) + "\n"
+        return self._keys.blotted(line.encode("utf-8", "replace"))
 
 
-def _digest(owner: str, spoken: Sequence[Said]) -> bytes:
-    """Of who said what, in order."""
-    digest = hashlib.blake2b(owner.encode(), digest_size=16)
-    for said in spoken:
-        content = said.content.encode("utf-8", "replace")
-        digest.update(b"%s%d:" % (said.role.encode(), len(content)) + content)
-    return digest.digest()
+def reward_of(outcome: Mapping[str, float | bool]) -> float | None:
+    """The reward that was reported, else 1 or 0 for a success or none."""
+    if "reward" in outcome:
+        return float(outcome["reward"])
+    return float(outcome["success"]) if "success" in outcome else None

@@ -10,6 +10,7 @@ more than one protocol plays the same sessions.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -131,7 +132,7 @@ def _as_user(state: State, asked: ResetRequest) -> Callable[[], tuple[Any, dict[
 
     Else it could ask as the user what it then does as the agent.
     """
-    responder = state.responding()
+    responder = state.responding().of("", secrets.token_hex(8)).responder
     if not isinstance(responder, PolicyResponder):
         raise Problem(404, "no_policy", "the customer of a language model is played by /v1/reply")
     chosen = [name for name in CHOOSES if asked.options.get(name) is not None]

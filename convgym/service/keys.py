@@ -2,22 +2,28 @@
 
     keys.txt      one key a line, or `name key`; # begins a comment, empty lines are nothing
 
-A key is known by its name, "key-1", "key-2" … in the file's order, in logs and metrics.
+A key is known by its name, "key-1", "key-2" … in the file's order, in logs and metrics. Where a
+line to be logged holds a key, because somebody has said it, it is blotted out.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import secrets
 from collections.abc import Iterable
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from convgym.errors import InvalidConfiguration
 
 SHORTEST = 16
 """Characters of a key."""
 LONGEST = 512
+BLOT = b"[key]"
 
 
 class KeyRing:
@@ -29,6 +35,9 @@ class KeyRing:
         """`keys`: (name, key). Raises InvalidConfiguration for short keys and names that repeat."""
         self._salt = secrets.token_bytes(32)
         self._hashes: list[tuple[str, bytes]] = []
+        self._written: dict[int, dict[int, bytes]] = {}
+        """Of keys as JSON writes them: length ─► fingerprint ─► hash."""
+        self._base = np.uint64(secrets.randbits(64) | 1)
         names, seen = set[str](), set[bytes]()
         for name, key in keys:
             if not SHORTEST <= len(key) <= LONGEST or not key.isascii() or not key.isprintable():
@@ -43,6 +52,11 @@ class KeyRing:
             names.add(name)
             seen.add(hashed)
             self._hashes.append((name, hashed))
+            written = json.dumps(key)[1:-1]
+            of_length = self._written.setdefault(len(written), {})
+            of_length[int(self._fingerprints(written.encode(), len(written))[0])] = self._hash(
+                written
+            )
 
     @classmethod
     def read(cls, path: str | Path) -> KeyRing:
@@ -80,6 +94,33 @@ class KeyRing:
             if hmac.compare_digest(hashed, known):
                 found = name
         return found
+
+    def blotted(self, line: bytes) -> bytes:
+        """A line of JSON without the keys that stand in it."""
+        for length, known in self._written.items():
+            if length > len(line):
+                continue
+            wanted = np.array(list(known), dtype=np.uint64)
+            places = np.flatnonzero(np.isin(self._fingerprints(line, length), wanted))
+            for place in places[::-1].tolist():
+                found = line[place : place + length]
+                if self._hash(found.decode("latin-1")) in known.values():
+                    line = line[:place] + BLOT + line[place + length :]
+        return line
+
+    def _fingerprints(self, text: bytes, length: int) -> NDArray[np.uint64]:
+        """Of each run of so many bytes a number that equal runs share: Σ byte · base^place.
+
+        (len(text) − length + 1,)
+        """
+        powers = np.multiply.accumulate(np.full(len(text), self._base, dtype=np.uint64))
+        sums = np.cumsum(np.frombuffer(text, dtype=np.uint8) * powers, dtype=np.uint64)
+        runs = sums[length - 1 :].copy()
+        runs[1:] -= sums[: len(text) - length]
+        # base is odd, so that it has an inverse by which all runs are moved to the same place.
+        inverse = np.uint64(pow(int(self._base), -1, 1 << 64))
+        moved = np.multiply.accumulate(np.full(len(runs), inverse, dtype=np.uint64))
+        return runs * moved
 
     def _hash(self, key: str) -> bytes:
         return hashlib.blake2b(key.encode("utf-8", "replace"), key=self._salt).digest()

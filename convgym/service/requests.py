@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 MOST = 2**63 - 1
+Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9._:-]+$")]
+"""What a client calls a conversation."""
 
 
 class _Body(BaseModel):
@@ -53,6 +55,16 @@ class ReplyRequest(_Body):
     """Of the world that the policy acts in."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Reset options of that world."""
+    conversation_id: Name | None = None
+    """The client's own, or that of the reply before; None lets the history tell."""
+
+
+class OutcomeRequest(_Body):
+    """What a conversation came to, said once, when it is over."""
+
+    conversation_id: Name
+    reward: float | None = Field(None, allow_inf_nan=False)
+    success: bool | None = None
 
 
 class ChatRequest(BaseModel):
@@ -65,3 +77,5 @@ class ChatRequest(BaseModel):
     stream: bool | None = None
     seed: int | None = Field(None, ge=0, le=MOST)
     n: int | None = None
+    conversation_id: Name | None = None
+    """As in `ReplyRequest`; OpenAI's clients send it as `extra_body`."""

@@ -36,6 +36,7 @@ class Responder(Protocol):
     """Anything that replies."""
 
     name: str
+    """What logs, metrics and clients call it."""
 
     def reply(
         self, history: Sequence[Said], seed: int | None, options: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Routes of replies: a history in, what the policy says out."""
+"""Routes of replies: a history in, what the policy says out; and what it came to in the end."""
 
 from __future__ import annotations
 
@@ -13,47 +13,79 @@ from convgym.service.dialogue import Answer
 from convgym.service.guard import OWNER
 from convgym.service.plays import answer_record, messages_of
 from convgym.service.problems import Problem
-from convgym.service.requests import ChatRequest, ReplyRequest
+from convgym.service.requests import ChatRequest, OutcomeRequest, ReplyRequest
 from convgym.service.responders import Said
 from convgym.service.state import State
 
 
 def reply_routes(state: State) -> APIRouter:
-    """`/v1/reply`, `/v1/chat/completions`, `/v1/models`."""
+    """`/v1/reply`, `/v1/chat/completions`, `/v1/models`, `/v1/outcome`."""
     router = APIRouter(prefix="/v1")
     limits = state.settings
 
     async def answered(
-        owner: str, history: Sequence[Said], seed: int | None, options: Mapping[str, Any]
-    ) -> Answer:
-        responder = state.responding()
+        owner: str,
+        name: str | None,
+        history: Sequence[Said],
+        seed: int | None,
+        options: Mapping[str, Any],
+    ) -> tuple[Answer, str, str | None]:
+        """The answer, whose it is, and what the conversation is called."""
+        split = state.responding()
+        chat = state.chats.of(owner, name, history) if state.remembers else None
+        variant = split.first if chat is None else split.of(owner, chat.name)
+        responder = variant.responder
         answer = await state.replying.run(owner, lambda: responder.reply(history, seed, options))
-        state.metrics.count("convgym_replies_total")
-        if state.conversations.on:
-            said = messages_of(answer)
-            state.conversations.chatted(owner, responder.name, history, said, answer.ended)
-        return answer
+        state.metrics.count("convgym_replies_total", policy=variant.name)
+        if chat is not None:
+            chat.policy, chat.share = variant.name, variant.share
+            state.chats.replied(chat, history, messages_of(answer), answer)
+            name = chat.name
+        return answer, variant.name, name
 
     @router.post("/reply")
     async def reply(asked: ReplyRequest, request: Request) -> dict[str, Any]:
         history = history_of(asked.history, limits.max_messages, limits.max_message_characters)
-        answer = await answered(request.scope[OWNER], history, asked.seed, asked.options)
+        answer, policy, name = await answered(
+            request.scope[OWNER], asked.conversation_id, history, asked.seed, asked.options
+        )
         record = answer_record(answer)
-        return {"reply": record.pop("text"), "policy": state.policy, **record}
+        head = {"reply": record.pop("text"), "policy": policy, "conversation_id": name}
+        return {**head, **record}
 
     @router.post("/chat/completions", response_model=None)
     async def chat(asked: ChatRequest, request: Request) -> Any:
         if asked.n not in (None, 1):
             raise Problem(422, "not_allowed", f"n is {asked.n}; there is one reply at a time")
         history = history_of(asked.messages, limits.max_messages, limits.max_message_characters)
-        answer = await answered(request.scope[OWNER], history, asked.seed, {})
+        answer, policy, name = await answered(
+            request.scope[OWNER], asked.conversation_id, history, asked.seed, {}
+        )
         if asked.stream:
-            return StreamingResponse(chunks(state.policy, answer), media_type="text/event-stream")
-        return completion(state.policy, answer)
+            return StreamingResponse(chunks(policy, answer, name), media_type="text/event-stream")
+        return completion(policy, answer, name)
 
     @router.get("/models")
     async def models() -> dict[str, Any]:
-        one = {"id": state.policy, "object": "model", "created": 0, "owned_by": "convgym"}
-        return {"object": "list", "data": [one] if state.policy else []}
+        names = [one.name for one in state.split.variants] if state.split is not None else []
+        made = {"object": "model", "created": 0, "owned_by": "convgym"}
+        return {"object": "list", "data": [{"id": name, **made} for name in names]}
+
+    @router.post("/outcome")
+    async def outcome(asked: OutcomeRequest, request: Request) -> dict[str, Any]:
+        told = {"reward": asked.reward, "success": asked.success}
+        given = {name: value for name, value in told.items() if value is not None}
+        if not given:
+            raise Problem(422, "not_allowed", "neither a reward nor a success came; say one")
+        if not state.conversations.on:
+            raise Problem(
+                404, "no_log",
+                "this service logs no conversations; start it with --log-conversations",
+            )  # fmt: skip
+        owner, name = request.scope[OWNER], asked.conversation_id
+        # The answer is the same for a conversation under way, one that is over, and another's.
+        if not state.chats.outcome(owner, name, given):
+            state.conversations.write_outcome(owner, name, given)
+        return {"conversation_id": name, "noted": given}
 
     return router

@@ -18,7 +18,7 @@ _POSITIVE = (
     "max_body_bytes", "body_timeout_s", "header_timeout_s", "work_timeout_s", "requests_per_s",
     "burst", "max_sessions", "max_sessions_per_key", "session_idle_s", "max_session_characters",
     "max_messages", "max_message_characters", "threads", "max_waiting", "max_connections",
-    "max_logged_conversations",
+    "max_logged_conversations", "max_log_file_bytes",
 )  # fmt: skip
 
 
@@ -39,7 +39,11 @@ class ServiceSettings:
     reports: Path | None = None
     """Folder of HTML reports that are shown."""
     conversation_log: Path | None = None
-    """JSONL file that conversations are appended to."""
+    """JSONL file that conversations are appended to, or folder of such files."""
+    also: tuple[tuple[str, float], ...] = ()
+    """Policies that answer beside the first, each with its share of the conversations."""
+    split_key: str = ""
+    """Decides with a conversation's name which policy answers; a secret where clients name them."""
     seed: int = 0
     """Of the world that a policy acts in, where a request names none."""
     openenv: bool = False
@@ -72,7 +76,9 @@ class ServiceSettings:
     """Steps and replies that wait for a thread."""
     max_connections: int = 2048
     max_logged_conversations: int = 2048
-    """Open chats whose newest state is kept for the log."""
+    """Chats under way that are known again; the one that has been idle longest makes room."""
+    max_log_file_bytes: int = 64_000_000
+    """Of a file in a folder of logged conversations; then another is begun."""
 
     def __post_init__(self) -> None:
         if not self.environments:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,26 @@ def start(
     from convgym.service.application import create_app
     from convgym.service.server import serve
 
+    if policy is None and settings.also:
+        raise InvalidConfiguration("--also came without --policy; name what the others leave to")
     responder = None if policy is None else responder_of(policy, settings, saved)
-    if isinstance(responder, PolicyResponder):
-        # What reads a person's words is made at its first use, which takes seconds, and in each
-        # of the threads that come to it at once.
-        for words in _FIRST_WORDS:
-            responder.reply([Said("user", words)], None, {})
-    serve(create_app(settings, keys, responder, log), settings, log)
+    others = [(responder_of(named, settings, saved), share) for named, share in settings.also]
+    _tell_apart([responder, *(one for one, _ in others)], [policy, *(p for p, _ in settings.also)])
+    for one in (responder, *(one for one, _ in others)):
+        if isinstance(one, PolicyResponder):
+            # What reads a person's words is made at its first use, which takes seconds, and in
+            # each of the threads that come to it at once.
+            for words in _FIRST_WORDS:
+                one.reply([Said("user", words)], None, {})
+    serve(create_app(settings, keys, responder, log, others), settings, log)
+
+
+def _tell_apart(responders: Sequence[Any], typed: Sequence[str | None]) -> None:
+    """Policies of the same file name in different folders are called as they were typed."""
+    names = [one.name for one in responders if one is not None]
+    if len(set(names)) < len(names):
+        for one, name in zip(responders, typed, strict=True):
+            one.name = name
 
 
 def responder_of(policy: str, settings: ServiceSettings, saved: Saved | None = None) -> Responder:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
 
 from convgym.errors import ConvGymError, InvalidConfiguration
+from convgym.service.chats import Chat, Chats
 from convgym.service.conversation_log import ConversationLog
 from convgym.service.environments import Environments
 from convgym.service.json_log import JsonLog, where_raised
@@ -18,6 +20,7 @@ from convgym.service.problems import Problem
 from convgym.service.responders import Responder
 from convgym.service.sessions import Session, Sessions
 from convgym.service.settings import ServiceSettings
+from convgym.service.variants import Split
 from convgym.service.work import Work
 
 
@@ -28,15 +31,25 @@ class State:
     """What a client is told in words; everything else is a 500."""
 
     def __init__(
-        self, settings: ServiceSettings, keys: KeyRing, responder: Responder | None, log: JsonLog
+        self,
+        settings: ServiceSettings,
+        keys: KeyRing,
+        responder: Responder | None,
+        log: JsonLog,
+        others: Sequence[tuple[Responder, float]] = (),
     ) -> None:
-        """Raises InvalidConfiguration where the service would be open to everybody."""
+        """`others`: what replies beside `responder`, each with its share of the conversations.
+
+        Raises InvalidConfiguration where the service would be open to everybody, and for shares
+        that leave `responder` nothing.
+        """
         if not settings.local and not len(keys):
             raise InvalidConfiguration(
                 f"host={settings.host!r} can be reached from other machines, and no API key was "
                 "given; start the service with --api-key-file, or on 127.0.0.1"
             )
-        self.settings, self.responder, self.log = settings, responder, log
+        self.settings, self.log = settings, log
+        self.split = None if responder is None else Split(responder, others, settings.split_key)
         self.environments = Environments(settings)
         self.sessions = Sessions(
             settings.max_sessions,
@@ -46,9 +59,11 @@ class State:
             self._closed,
         )
         self.conversations = ConversationLog(
-            settings.conversation_log, log, settings.max_logged_conversations,
-            settings.session_idle_s,
-        )  # fmt: skip
+            settings.conversation_log, log, keys, settings.max_log_file_bytes
+        )
+        self.chats = Chats(
+            settings.max_logged_conversations, settings.session_idle_s, self._chat_closed
+        )
         self.work: Work
         """Where steps and datasets are worked at."""
         self.replying: Work
@@ -59,33 +74,40 @@ class State:
         """In the event loop that serves."""
         limits = self.settings.threads, self.settings.max_waiting, self.settings.work_timeout_s
         self.work, self.replying = Work(*limits), Work(*limits)
-        self.log("started", environments=self.environments.ids, policy=self.policy)
+        shares = {one.name: one.share for one in self.split.variants} if self.split else {}
+        self.log("started", environments=self.environments.ids, policies=shares)
 
     def end(self) -> None:
         """Close all sessions, and write what is to be logged of them."""
         self.work.close()
         self.replying.close()
         self.sessions.close_all()
+        self.chats.close_all()
         self.conversations.close()
         self.log("stopped")
 
     @property
     def policy(self) -> str:
-        """Name of what replies; "" where nothing does."""
-        return "" if self.responder is None else self.responder.name
+        """Name of what replies, of several the first; "" where nothing does."""
+        return "" if self.split is None else self.split.first.name
 
-    def responding(self) -> Responder:
+    def responding(self) -> Split:
         """What replies; raises Problem 404 where nothing does."""
-        if self.responder is None:
+        if self.split is None:
             raise Problem(404, "no_policy", "this service has no policy; start it with --policy")
-        return self.responder
+        return self.split
+
+    @property
+    def remembers(self) -> bool:
+        """Whether chats are known again: to be logged, or to be answered by the same policy."""
+        return self.conversations.on or (self.split is not None and len(self.split.variants) > 1)
 
     def told(self) -> dict[str, Any]:
         """What a client may know of it."""
         return {
             "environments": list(self.environments.ids),
             "policy": self.policy or None,
-            "as_user": hasattr(self.responder, "dialogue"),
+            "as_user": self.split is not None and hasattr(self.split.first.responder, "dialogue"),
             "hidden_state": self.settings.privileged,
             "browse": self.settings.browsable,
             "reports": self.settings.reports is not None,
@@ -114,13 +136,17 @@ class State:
         finally:
             session.play.close()
 
+    def _chat_closed(self, chat: Chat) -> None:
+        if self.conversations.on:
+            self.conversations.write_chat(chat)
+
     def _metrics(self) -> Metrics:
         metrics = Metrics()
         metrics.counter("convgym_requests_total", "Requests by route, method and status.")
         metrics.histogram("convgym_request_seconds", "Time of requests that were let in.")
         metrics.counter("convgym_errors_total", "Exceptions nobody had foreseen, by kind.")
         metrics.counter("convgym_steps_total", "Steps of environment sessions, by side.")
-        metrics.counter("convgym_replies_total", "Replies of the policy.")
+        metrics.counter("convgym_replies_total", "Replies, by policy.")
         metrics.gauge("convgym_sessions", "Open sessions.", lambda: len(self.sessions))
         metrics.gauge("convgym_work_running", "Steps and replies under way.",
                       lambda: self.work.running + self.replying.running)  # fmt: skip
