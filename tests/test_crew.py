@@ -109,14 +109,14 @@ def test_what_a_share_raises_is_raised_here_and_the_first_of_them(elsewhere):
     with crew_of(refusing, **elsewhere) as crew:
         found = crew.results(range(8))
         assert [next(found) for _ in range(3)] == [0, 1, 2]
-        with pytest.raises(InvalidConfiguration, match="^no share 3, please$"):
+        with pytest.raises(InvalidConfiguration, match="no share 3, please"):
             next(found)
 
 
 def test_what_cannot_be_made_is_raised_as_it_is(elsewhere):
-    with crew_of(missing, **elsewhere) as crew:
-        with pytest.raises(MissingExtra, match="needs the package 'ray'") as caught:
-            list(crew.results(range(2)))
+    needed = pytest.raises(MissingExtra, match="needs the package 'ray'")
+    with crew_of(missing, **elsewhere) as crew, needed as caught:
+        list(crew.results(range(2)))
     assert caught.value.extra == "ray"
 
 
@@ -245,7 +245,7 @@ def test_a_policy_that_cannot_be_sent_is_made_by_its_source(elsewhere):
 def test_environments_that_no_other_process_can_make():
     bare = acting().unwrapped
     bare.spec = None
-    with pytest.raises(InvalidConfiguration, match="has no spec; make it with gymnasium.make"):
+    with pytest.raises(InvalidConfiguration, match="it has no spec; make it with"):
         evaluate(KeywordPolicy(), bare, episodes=4, workers=2)
     grown = acting(randomizer={"curriculum": "adr"})
     with pytest.raises(InvalidConfiguration, match="a curriculum goes by what was played before"):
