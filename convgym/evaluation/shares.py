@@ -42,9 +42,9 @@ def play_plans(
     whatever the policy raises.
     """
     if workers == 1 and backend == "local":
-        make = partial(_playing, env, policy, deterministic)
+        make = partial(_work, env, policy, deterministic)
     else:
-        make = partial(_made, _spec(env), source or partial(given, policy), deterministic)
+        make = partial(playing, _spec(env), source or partial(given, policy), deterministic)
     played: list[Rollout] = []
     with crew_of(make, workers, backend) as crew:
         for found in crew.results(crew.cut(plans)):
@@ -54,12 +54,13 @@ def play_plans(
     return played
 
 
-def _made(spec: Any, source: Source, deterministic: bool) -> Work:
+def playing(spec: Any, source: Source, deterministic: bool) -> Work:
+    """What a worker of its own does with plans: play them in an environment made from `spec`."""
     env = gym.make(spec, disable_env_checker=True)
-    return _playing(env, source(env), deterministic)
+    return _work(env, source(env), deterministic)
 
 
-def _playing(env: gym.Env[Any, Any], policy: Policy, deterministic: bool) -> Work:
+def _work(env: gym.Env[Any, Any], policy: Policy, deterministic: bool) -> Work:
     def work(share: Sequence[Plan], _: None) -> list[Rollout]:
         return [_played(env, policy, plan, deterministic) for plan in share]
 
