@@ -7,10 +7,13 @@
     ├── InvalidLog           a log line that cannot become a conversation (only with strict=True)
     ├── DatasetError         a dataset that is missing, misaligned or not what its card says
     ├── JudgeFailed          a judge that failed, or whose answer cannot be read
+    ├── WorkerLost           a worker process that died, and again wherever it was replaced
     └── MissingExtra         an optional dependency that is not installed
 
 Each message is one sentence or two: what came, what is allowed, what to do.
 """
+
+from __future__ import annotations
 
 
 class ConvGymError(Exception):
@@ -41,6 +44,10 @@ class JudgeFailed(ConvGymError, RuntimeError):
     """A judge that failed, or whose answer cannot be read; it is no score, so nothing stands in."""
 
 
+class WorkerLost(ConvGymError, RuntimeError):
+    """A worker process that died; what it was doing is not known to have an error of its own."""
+
+
 class MissingExtra(ConvGymError, ImportError):
     """An optional dependency that is not installed; the message names the extra."""
 
@@ -51,3 +58,7 @@ class MissingExtra(ConvGymError, ImportError):
         )
         self.package = package
         self.extra = extra
+
+    def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
+        """So that a worker process can raise it here."""
+        return type(self), (self.package, self.extra)

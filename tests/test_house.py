@@ -21,7 +21,7 @@ MODULES = sorted([*ROOT.glob("convgym/**/*.py"), *ROOT.glob("trainers/**/*.py")]
 # A part imports from its own layer and from those above it in this table, never from those below.
 LAYERS = (
     {"errors"},
-    {"conversation", "spaces"},
+    {"conversation", "crew", "spaces"},
     {"engine"},
     {"users", "language"},
     {"desk"},
@@ -44,7 +44,7 @@ NEVER_AT_IMPORT = {
     "stable_baselines3", "torch", "transformers", "trl", "vllm",
 }  # fmt: skip
 ABSENT_AFTER_IMPORT = {
-    "h5py", "matplotlib", "minari", "pandas", "pettingzoo", "scipy", "sklearn", "torch",
+    "h5py", "matplotlib", "minari", "pandas", "pettingzoo", "ray", "scipy", "sklearn", "torch",
 }  # fmt: skip
 
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from convgym.errors import InvalidConfiguration
+
+
+class Where(Enum):
+    """Where workers are."""
+
+    local = "local"
+    ray = "ray"
 
 
 def evaluate(
@@ -38,6 +46,9 @@ def evaluate(
         bool, typer.Option("--deterministic", help="Its likeliest act always.")
     ] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes; the result is the same.")] = 1,
+    backend: Annotated[
+        Where, typer.Option(help="Of workers: this machine, or a Ray cluster.")
+    ] = Where.local,
     message: Annotated[
         str | None, typer.Option(help="What a customer says; prints the reply.")
     ] = None,
@@ -73,6 +84,7 @@ def evaluate(
             episodes=200 if episodes is None else episodes,
             users=users, agents=agents, split=split, personas=personas,
             deterministic=deterministic, workers=workers,
+            backend="ray" if backend is Where.ray else "local",
         )  # fmt: skip
         judging.measure(judged, size, as_json, typer.echo, _tell)
 

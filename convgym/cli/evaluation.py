@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,17 @@ from convgym.cli.policies import (
 )
 from convgym.cli.progress import Bar
 from convgym.cli.replies import replies_to, replies_to_file, speaking
+from convgym.crew.crew import Backend, Crew
 from convgym.errors import InvalidConfiguration
 from convgym.evaluation.assessment import assessment_of, play_personas
-from convgym.evaluation.repeated import Plan, RepeatedEvaluation, evaluate_repeatedly
+from convgym.evaluation.repeated import (
+    Plan,
+    RepeatedEvaluation,
+    crew_for,
+    evaluate_repeatedly,
+)
 from convgym.evaluation.scores import score
+from convgym.evaluation.shares import Source
 from convgym.policies.null import FixedReplies
 from convgym.policies.policy import Policy
 from convgym.simulator import SimulatorConfig
@@ -66,6 +74,13 @@ class Judged:
                 f"nothing says where {self.policy} is to play; give --env, such as {_DEFAULT}"
             )
         return env, {**keywords, **self.keywords}
+
+    def source(self, size: Size) -> Source | None:
+        """How other processes get the policy: by its name or path; None where there are none."""
+        if size.workers == 1 and size.backend == "local":
+            return None
+        name = str(Path(self.policy).resolve()) if Path(self.policy).exists() else self.policy
+        return partial(policy_called, name, root=self.root.resolve())
 
     def simulated(self) -> tuple[SimulatorConfig, Policy]:
         """The environment in words, and the policy as it speaks there."""
@@ -114,6 +129,7 @@ class Size:
     """all, none or names with commas between."""
     deterministic: bool
     workers: int
+    backend: Backend
 
 
 def measure(judged: Judged, size: Size, as_json: bool, say: Say, tell: Say) -> None:
@@ -144,12 +160,13 @@ def measure(judged: Judged, size: Size, as_json: bool, say: Say, tell: Say) -> N
         deterministic=size.deterministic,
     )
     names = _personas(size.personas) if "persona" not in keywords else ()
-    found = assessment_of(*_played(policy, plan, names, size.workers, tell))
+    with crew_for(policy, size.workers, size.backend, judged.source(size)) as crew:
+        found = assessment_of(*_played(policy, plan, names, crew, tell))
     say(json.dumps(found.to_dict(), indent=1) if as_json else found.to_markdown())
 
 
 def _played(
-    policy: Policy, plan: Plan, names: tuple[str, ...], workers: int, tell: Say
+    policy: Policy, plan: Plan, names: tuple[str, ...], crew: Crew, tell: Say
 ) -> tuple[RepeatedEvaluation, dict[str, RepeatedEvaluation]]:
     tasks = plan.tasks if isinstance(plan.tasks, int) else len(plan.tasks)
     bar = Bar(tasks * (1 + len(names)), tell)
@@ -160,9 +177,9 @@ def _played(
         bar.at(sum(done.values()), "tasks")
 
     played = evaluate_repeatedly(
-        policy, plan, workers=workers, progress=lambda number: heard("drawn", number)
+        policy, plan, crew=crew, progress=lambda number: heard("drawn", number)
     )
-    met = play_personas(policy, plan, names, workers=workers, progress=heard)
+    met = play_personas(policy, plan, names, crew=crew, progress=heard)
     bar.close()
     return played, met
 
@@ -173,7 +190,10 @@ def _measure_plainly(
     """Of any environment: return, and success where it tells."""
     if size.episodes < 2:
         raise InvalidConfiguration(f"episodes={size.episodes}; an interval takes 2 or more")
-    found = score(policy, env, size.episodes, seed=judged.seed, split=size.split)
+    found = score(
+        policy, env, size.episodes, seed=judged.seed, split=size.split, workers=size.workers,
+        backend=size.backend, source=judged.source(size),
+    )  # fmt: skip
     say(json.dumps(found.to_dict(), indent=1) if as_json else str(found))
 
 

@@ -19,11 +19,18 @@ from typing import Any
 
 import numpy as np
 
+from convgym.crew.crew import Backend, Crew
 from convgym.errors import InvalidConfiguration
 from convgym.evaluation.bootstrap import RESAMPLES, TaskBootstrap, share
 from convgym.evaluation.intervals import NORMAL, Estimate, mean_interval, standard_error
 from convgym.evaluation.pass_k import agent_pass_k, user_pass_k
-from convgym.evaluation.repeated import Plan, RepeatedEvaluation, evaluate_repeatedly
+from convgym.evaluation.repeated import (
+    Plan,
+    RepeatedEvaluation,
+    crew_for,
+    evaluate_repeatedly,
+)
+from convgym.evaluation.shares import Source
 from convgym.evaluation.slices import (
     THIRDS,
     TraitSlices,
@@ -115,17 +122,21 @@ def assess(
     *,
     personas: Sequence[str] = tuple(BUILT_IN),
     workers: int = 1,
+    backend: Backend = "local",
+    source: Source | None = None,
     resamples: int = RESAMPLES,
     progress: Callable[[str, int], None] | None = None,
 ) -> Assessment:
     """Play the plan, and its tasks once more with each of `personas`, and say what came out.
 
-    `progress` hears what is being played and how many of its tasks are done. Raises
-    InvalidConfiguration as `Plan` and `play_personas` do.
+    `progress` hears what is being played and how many of its tasks are done; workers, backend and
+    source are those of `evaluate_repeatedly`. Raises InvalidConfiguration as `Plan` and
+    `play_personas` do.
     """
     heard = None if progress is None else partial(progress, "drawn")
-    played = evaluate_repeatedly(policy, plan, workers=workers, progress=heard)
-    met = play_personas(policy, plan, personas, workers=workers, progress=progress)
+    with crew_for(policy, workers, backend, source) as crew:
+        played = evaluate_repeatedly(policy, plan, crew=crew, progress=heard)
+        met = play_personas(policy, plan, personas, crew=crew, progress=progress)
     return assessment_of(played, met, resamples=resamples)
 
 
@@ -135,6 +146,7 @@ def play_personas(
     personas: Sequence[str] = tuple(BUILT_IN),
     *,
     workers: int = 1,
+    crew: Crew | None = None,
     progress: Callable[[str, int], None] | None = None,
 ) -> dict[str, RepeatedEvaluation]:
     """The plan's tasks with each of these built-in personas, once a task.
@@ -151,7 +163,9 @@ def play_personas(
     for name in () if "persona" in plan.options else personas:
         alone = replace(plan, users=1, agents=1, options={**plan.options, "persona": name})
         heard = None if progress is None else partial(progress, name)
-        met[name] = evaluate_repeatedly(policy, alone, workers=workers, progress=heard)
+        met[name] = evaluate_repeatedly(
+            policy, alone, workers=workers, crew=crew, progress=heard
+        )
     return met
 
 

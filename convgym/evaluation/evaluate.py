@@ -2,7 +2,7 @@
 
 Episode i plays task `<split>-<i>` with user and wording seeds drawn from (seed, i): two
 policies evaluated with one seed meet the same customers in the same order, one after another
-(`evaluate`) or side by side (`evaluate_side_by_side`).
+(`evaluate`, by one worker or many) or side by side (`evaluate_side_by_side`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from typing import Any
 
 import gymnasium as gym
 
+from convgym.crew.crew import Backend
 from convgym.engine.keys import child
 from convgym.engine.tasks import SPLITS
 from convgym.envs.rows import Envs, attribute_of
 from convgym.errors import InvalidConfiguration
 from convgym.evaluation.intervals import mean_interval, wilson
-from convgym.evaluation.rollout import Rollout, play
+from convgym.evaluation.rollout import Rollout
+from convgym.evaluation.shares import Source, play_plans
 from convgym.evaluation.side_by_side import Plan, play_side_by_side
 from convgym.policies.batched import BatchPolicy
 from convgym.policies.policy import Policy
@@ -72,6 +74,9 @@ def evaluate(
     deterministic: bool = False,
     options: Mapping[str, Any] | None = None,
     progress: Callable[[int], None] | None = None,
+    workers: int = 1,
+    backend: Backend = "local",
+    source: Source | None = None,
 ) -> Evaluation:
     """Play the first `episodes` tasks of `split`; `progress` hears how many are done.
 
@@ -79,16 +84,18 @@ def evaluate(
     they or the environment's keywords fix a topic or a difficulty, or draw them, the tasks are
     drawn from `split` accordingly instead of being taken in order.
 
-    Raises InvalidConfiguration for fewer than two episodes or more than the split has.
+    `workers` are processes, or with `backend="ray"` actors on as many cores of a Ray cluster; the
+    result is the same. Each makes its own environment, and its policy by `source(environment)`;
+    without one it is sent the policy, which pickle must then be able to do.
+
+    Raises InvalidConfiguration for fewer than two episodes or more than the split has, and for
+    what cannot be sent; WorkerLost where workers die; whatever the policy raises.
     """
-    drawn = getattr(env.unwrapped, "draws_tasks", False)
-    played = []
-    for number, (key, chosen) in enumerate(plans(episodes, seed, split, options, drawn), 1):
-        played.append(
-            play(env, policy, seed=key, options=chosen, deterministic=deterministic, keep=False)
-        )
-        if progress is not None:
-            progress(number)
+    planned = plans(episodes, seed, split, options, getattr(env.unwrapped, "draws_tasks", False))
+    played = play_plans(
+        policy, env, planned, deterministic=deterministic, workers=workers, backend=backend,
+        source=source, progress=progress,
+    )  # fmt: skip
     return summary(policy.name, split, played)
 
 

@@ -15,29 +15,29 @@ options `task_id`, `user_seed` and `wording_seed`, and the common keys of `info`
 from __future__ import annotations
 
 import json
-import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
-from multiprocessing import get_context
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from convgym.crew.crew import Backend, Crew, crew_of
 from convgym.engine.keys import child
 from convgym.engine.tasks import SPLITS, check_split
 from convgym.errors import InvalidConfiguration
 from convgym.evaluation.rollout import play
+from convgym.evaluation.shares import Source, given
 from convgym.policies.policy import Policy
 from convgym.users.persona import HUNDRED, TRAITS
 
 SEEDED = ("task_id", "split", "user_seed", "wording_seed")
 """Reset options that the plan decides."""
 _RESET, _AGENT, _WORDING, _DRAW = 1 << 20, 1 << 21, 1 << 22, 1 << 23
-_SHARES = 8
-"""Shares of the tasks that each process takes, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,20 +202,40 @@ def evaluate_repeatedly(
     plan: Plan,
     *,
     workers: int = 1,
+    backend: Backend = "local",
+    source: Source | None = None,
+    crew: Crew | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> RepeatedEvaluation:
     """Play the plan; `progress` hears how many tasks are done.
 
-    More `workers` are more processes and give the same runs; the policy must then be one that
-    pickle can send, and a script that starts them must be guarded by `if __name__ ==
-    "__main__"`. Raises InvalidConfiguration otherwise.
+    More `workers` are more processes, or actors on Ray, and give the same runs; `source` is that of
+    `convgym.evaluation.evaluate.evaluate`. A script that starts processes must be guarded by
+    `if __name__ == "__main__"`. `crew` is one of `crew_for` this policy that has begun, instead.
+    Raises InvalidConfiguration for what cannot be sent, WorkerLost where workers die.
     """
-    _whole("workers", workers, 1)
     env = plan.make()
     ids = plan.task_ids(env)
+    with nullcontext(crew) if crew else crew_for(policy, workers, backend, source) as found:
+        runs = _joined(found, plan, ids, progress)
+    return RepeatedEvaluation(plan, policy.name, tuple(runs))
+
+
+def crew_for(
+    policy: Policy, workers: int = 1, backend: Backend = "local", source: Source | None = None
+) -> Crew:
+    """Workers that play plans with this policy, one plan after another."""
+    return crew_of(partial(_Player, source or partial(given, policy)), workers, backend)
+
+
+def _joined(
+    crew: Crew, plan: Plan, ids: Sequence[str], progress: Callable[[int], None] | None
+) -> list[Run]:
+    """The runs of all tasks, in order."""
     runs: list[Run] = []
     met: set[str] = set()
-    for number, played in enumerate(_played(env, policy, plan, ids, workers), 1):
+    shares = crew.results(crew.cut(list(enumerate(ids))), plan)
+    for number, played in enumerate(chain.from_iterable(shares), 1):
         name = played[0].task_id
         if name in met:  # it would count as two tasks, and every interval be too narrow
             raise InvalidConfiguration(
@@ -226,43 +246,21 @@ def evaluate_repeatedly(
         runs += played
         if progress is not None:
             progress(number)
-    return RepeatedEvaluation(plan, policy.name, tuple(runs))
+    return runs
 
 
-def _played(
-    env: gym.Env[Any, Any], policy: Policy, plan: Plan, ids: Sequence[str], workers: int
-) -> Iterator[list[Run]]:
-    """The runs of each task, in order."""
-    if workers == 1:
-        yield from (_play_task(env, policy, plan, ids[task], task) for task in range(len(ids)))
-        return
-    try:
-        sent = pickle.dumps((policy, plan))
-    except (pickle.PicklingError, TypeError, AttributeError) as error:
-        raise InvalidConfiguration(
-            f"the policy or the plan cannot be sent to other processes ({error}); use workers=1"
-        ) from None
-    size = -(-len(ids) // (workers * _SHARES))
-    shares = [list(enumerate(ids))[first : first + size] for first in range(0, len(ids), size)]
-    with ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=_begin, initargs=(sent,)
-    ) as crew:
-        for played in crew.map(_play_share, shares):
-            yield from played
+class _Player:
+    """A worker: the environment of the plan that it plays, and a policy for it."""
 
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._plan: Plan | None = None
 
-_OWN: list[Any] = []
-"""Environment, policy and plan of this worker process; empty in any other."""
-
-
-def _begin(sent: bytes) -> None:
-    policy, plan = pickle.loads(sent)
-    _OWN[:] = [plan.make(), policy, plan]
-
-
-def _play_share(share: list[tuple[int, str]]) -> list[list[Run]]:
-    env, policy, plan = _OWN
-    return [_play_task(env, policy, plan, task_id, task) for task, task_id in share]
+    def __call__(self, share: Sequence[tuple[int, str]], plan: Plan) -> list[list[Run]]:
+        if plan != self._plan:
+            self._env, self._plan = plan.make(), plan
+            self._policy = self._source(self._env)
+        return [_play_task(self._env, self._policy, plan, task_id, task) for task, task_id in share]
 
 
 def _play_task(

@@ -11,11 +11,13 @@ from typing import Any
 
 import gymnasium as gym
 
+from convgym.crew.crew import Backend
 from convgym.engine.keys import child
 from convgym.errors import InvalidConfiguration
 from convgym.evaluation.evaluate import plans
 from convgym.evaluation.intervals import mean_interval, wilson
-from convgym.evaluation.rollout import Rollout, play
+from convgym.evaluation.rollout import Rollout
+from convgym.evaluation.shares import Source, play_plans
 from convgym.policies.policy import Policy
 
 
@@ -48,9 +50,17 @@ class Score:
 
 
 def score(
-    policy: Policy, env: gym.Env[Any, Any], episodes: int, *, seed: int = 0, split: str = "test"
+    policy: Policy,
+    env: gym.Env[Any, Any],
+    episodes: int,
+    *,
+    seed: int = 0,
+    split: str = "test",
+    workers: int = 1,
+    backend: Backend = "local",
+    source: Source | None = None,
 ) -> Score:
-    """Let `policy` play.
+    """Let `policy` play; workers, backend and source are those of `evaluate`.
 
     Raises InvalidConfiguration for fewer than two episodes, or more than the split has.
     """
@@ -60,7 +70,9 @@ def score(
         planned = [(child(seed, index), {}) for index in range(episodes)]
     else:
         raise InvalidConfiguration(f"episodes={episodes}; an interval takes 2 or more")
-    played = [play(env, policy, seed=key, options=how or None, keep=False) for key, how in planned]
+    played = play_plans(
+        policy, env, planned, workers=workers, backend=backend, source=source
+    )
     return summary(policy.name, played)
 
 

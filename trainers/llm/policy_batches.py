@@ -20,6 +20,7 @@ from trainers.llm.losses import log_group_expectations
 from trainers.llm.objective_loss import LossInputs
 from trainers.llm.objectives import Objective
 from trainers.llm.policy_config import PolicyOptimizerConfig
+from trainers.llm.ranks import Ranks, own_rows
 from trainers.llm.rollouts import RolloutBatch, Rows
 from trainers.llm.shared_prompts import pack, packed_length, packs_of, prompt_lengths
 from trainers.llm.value_head import ValueHead, after_rows, before_tokens
@@ -91,6 +92,7 @@ def policy_batch(
     config: PolicyOptimizerConfig,
     old: Old,
     version: int = 0,
+    ranks: Ranks | None = None,
 ) -> PolicyBatch:
     """Everything that is computed before the first step, on the CPU.
 
@@ -101,7 +103,7 @@ def policy_batch(
     old_log_probs = rows.log_probs if old == "sampler" else None
     reference = values = bootstrap = None
     if head is not None or old == "scored":
-        scored, reached = _scored(rows, model, config, head)
+        scored, reached = _scored(rows, model, config, head, ranks)
         old_log_probs = scored if old == "scored" else old_log_probs
         if reached is not None:
             values, bootstrap = before_tokens(reached), _bootstrap(batch, reached)
@@ -111,7 +113,7 @@ def policy_batch(
         old_log_probs = torch.where(fresh[:, None], old_log_probs, kept)
     if goal.kl is not None:
         with model.reference():
-            reference, _ = _scored(rows, model, config, None)
+            reference, _ = _scored(rows, model, config, None, ranks)
     episodes = batch.episodes(values, bootstrap)
     credit = goal.credit.estimate(episodes)
     advantages = batch.on_rows(credit.advantages)
@@ -151,6 +153,8 @@ def micro_parts(
     rows: Rows, index: Tensor, model: LanguageModel, config: PolicyOptimizerConfig
 ) -> list[tuple[Tensor, list[Tensor]]]:
     """Micro-batches: numbers of rows, and among them packs that share a prompt, if any does."""
+    if not len(index):
+        return []
     limit = config.tokens_per_micro_batch
     if not (config.share_prompts and model.shares_prompts):
         return [(part, []) for part in micro_batches(rows.lengths, index, limit)]
@@ -179,12 +183,21 @@ def micro_packs(
 
 @torch.no_grad()
 def _scored(
-    rows: Rows, model: LanguageModel, config: PolicyOptimizerConfig, head: ValueHead | None
+    rows: Rows,
+    model: LanguageModel,
+    config: PolicyOptimizerConfig,
+    head: ValueHead | None,
+    ranks: Ranks | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Log-probabilities, and values after each place.  # (B, T), (B, T)"""
+    """Log-probabilities, and values after each place, each rank's rows scored there.
+
+    # (B, T), (B, T)
+    """
+    ranks = ranks or Ranks()
     log_probs = torch.zeros(rows.tokens.shape, dtype=torch.promote_types(model.dtype, torch.float))
     values = None if head is None else torch.zeros(rows.tokens.shape)
-    for index, packs in micro_parts(rows, torch.arange(len(rows.tokens)), model, config):
+    own = own_rows(torch.arange(len(rows.tokens)), rows.lengths, ranks)
+    for index, packs in micro_parts(rows, own, model, config):
         part = rows.at(index)
         width = part.tokens.shape[1]
         scored = model.score(
@@ -197,6 +210,7 @@ def _scored(
         if head is not None and values is not None and scored.hidden is not None:
             reached = head(scored.hidden).float().cpu()
             values[index, :width] = reached.masked_fill(~part.attention, 0.0)
+    ranks.add_up([log_probs] if values is None else [log_probs, values])
     return log_probs, values
 
 

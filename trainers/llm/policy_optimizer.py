@@ -5,7 +5,8 @@
 
 An algorithm is an `Objective`; GRPO, GSPO, PPO and the others differ in nothing else. A rollout
 that failed is in no mean; an iteration in which all failed is skipped and says so. A run that is
-taken up from a checkpoint goes on bit by bit as it would have (CPU, one thread).
+taken up from a checkpoint goes on bit by bit as it would have (CPU, one thread). Started by
+`torchrun` it learns in several processes as it would in one, but for rounding (`ranks`).
 Knows nothing of what a conversation is about.
 """
 
@@ -26,6 +27,7 @@ from trainers.llm.policy_batches import Old, PolicyBatch, policy_batch
 from trainers.llm.policy_config import PolicyOptimizerConfig
 from trainers.llm.policy_engine import Environment, collector_of, is_exact
 from trainers.llm.policy_update import Penalty, PolicyUpdate
+from trainers.llm.ranks import Ranks, ranks_here
 from trainers.llm.reply_statistics import reply_statistics
 from trainers.llm.rollout_collection import Collection, Collector, Gathered, rollout_statistics
 from trainers.llm.rollouts import Rollout, RolloutBatch
@@ -69,14 +71,16 @@ class PolicyOptimizer:
         evaluation: Collector | None = None,
         prepare: Sequence[Prepare] = (),
         penalties: Mapping[str, Penalty] | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self.model, self.config = model, config or PolicyOptimizerConfig()
+        self.ranks = ranks or ranks_here()
         self.prepare = list(prepare)
         collector = collector_of(environment, model, self.config, reward_fn)
         self.callbacks = list(callbacks)
         self.rows: list[dict[str, float]] = []
         self.stopped = ""
-        self._collection = Collection(collector, self.config, evaluation)
+        self._collection = Collection(collector, self.config, evaluation, self.ranks)
         self._iteration = self._flat = self._failed = self._told = 0
         goal = self.config.goal
         self.head: ValueHead | None = None
@@ -90,7 +94,7 @@ class PolicyOptimizer:
                 "a trust region's steps follow the objective alone; with penalties take AdamW's"
             )
         self._update: Any = (
-            PolicyUpdate(model, self.head, self.config, penalties)
+            PolicyUpdate(model, self.head, self.config, penalties, self.ranks)
             if self.config.trust_region is None
             else TrustRegionUpdate(model, self.config)
         )
@@ -99,6 +103,7 @@ class PolicyOptimizer:
                 "no weight of this model learns; set requires_grad, or take adapters with LoRA()"
             )
         self._digest = digest(self._fixed())
+        self._check_ranks()
 
     # -- the loop ----------------------------------------------------------------------------------
 
@@ -165,7 +170,13 @@ class PolicyOptimizer:
             kept = change(kept)
         batch = RolloutBatch(kept)
         made = policy_batch(
-            batch, self.model, self.head, self.config, self._old(batch), self._update.steps
+            batch,
+            self.model,
+            self.head,
+            self.config,
+            self._old(batch),
+            self._update.steps,
+            self.ranks,
         )
         if self._iteration <= self.pretraining:
             found = self._update.pretrain(made) | {"pretraining": 1.0}
@@ -190,10 +201,17 @@ class PolicyOptimizer:
     # -- ends --------------------------------------------------------------------------------------
 
     def _tell(self) -> None:
-        """Callbacks get the rows that they have not had; first those of before a checkpoint."""
-        for row in self.rows[self._told :]:
-            if any([callback(row) for callback in self.callbacks]):
-                self.stopped = "a callback asked for it"
+        """Callbacks get the rows that they have not had; first those of before a checkpoint.
+
+        Those of the first rank; whether the run ends holds for all.
+        """
+        told = [
+            callback(row)
+            for row in self.rows[self._told :]
+            for callback in (self.callbacks if self.ranks.first else ())
+        ]
+        if self.ranks.agreed(any(told)):
+            self.stopped = "a callback asked for it"
         self._told = len(self.rows)
 
     def _is_flat(self, gathered: Gathered) -> bool:
@@ -226,7 +244,7 @@ class PolicyOptimizer:
     # -- files -------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the run to one file, whole or not at all."""
+        """Write the run to one file, whole or not at all; of several ranks the first one does."""
         counters = {
             "iteration": self._iteration, "steps": self._update.steps, "flat": self._flat,
             "failed": self._failed, "drawn": self._collection.drawn,
@@ -234,7 +252,9 @@ class PolicyOptimizer:
         state = RunState(
             config=self.config.to_dict(), counters=counters, rows=self.rows, digest=self._digest
         )
-        write_run(path, state, self._learnt(), self._update.optimizer)
+        if self.ranks.first:
+            write_run(path, state, self._learnt(), self._update.optimizer)
+        self.ranks.wait()
 
     def restore(self, path: str | os.PathLike[str]) -> PolicyOptimizer:
         """Go on where `save` was called; the model is the one that the run began with.
@@ -256,6 +276,15 @@ class PolicyOptimizer:
         self._collection.drawn = counters["drawn"]
         self.rows, self._told = state.rows, 0
         return self
+
+    def _check_ranks(self) -> None:
+        learnt = [digest(weights) for weights in self._learnt().values()]
+        own = (self._digest, learnt, self.config.to_dict())
+        if any(other != own for other in self.ranks.gathered(own)):
+            raise InvalidConfiguration(
+                f"the {self.ranks.size} processes of this run do not begin alike; load the same "
+                "model, adapters of the same seed and the same configuration in each"
+            )
 
     def _learnt(self) -> dict[str, dict[str, Tensor]]:
         found = {"model": {n: p.detach() for n, p in self.model.trainable().items()}}

@@ -2,10 +2,12 @@
 
     PolicyBatch ─► minibatch of rows ─► Totals of all of them
                         └─► micro-batch ─► scores ─► its share of the loss ─► gradient, added up
+                            of this rank's rows                               over all ranks
                    step, at the rate of its number
 
-How a minibatch is cut into micro-batches changes the gradient by rounding only. Which rows are in
-which minibatch follows from the run's seed and the iteration. Knows nothing of environments.
+How a minibatch is cut into ranks and micro-batches changes the gradient by rounding only. Which
+rows are in which minibatch follows from the run's seed and the iteration. Knows nothing of
+environments.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from trainers.llm.losses import Totals
 from trainers.llm.objective_loss import objective_loss
 from trainers.llm.policy_batches import PolicyBatch, micro_batches, micro_parts
 from trainers.llm.policy_config import PolicyOptimizerConfig
+from trainers.llm.ranks import Ranks, own_rows
 from trainers.llm.shared_prompts import pack
 from trainers.llm.value_head import ValueHead, before_tokens, explained_variance
 
@@ -103,8 +106,10 @@ class PolicyUpdate:
         head: ValueHead | None,
         config: PolicyOptimizerConfig,
         penalties: Mapping[str, Penalty] | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self.model, self.head, self.config = model, head, config
+        self.ranks = ranks or Ranks()
         self.penalties = dict(penalties or {})
         self.steps = 0
         """Optimiser steps so far."""
@@ -172,9 +177,16 @@ class PolicyUpdate:
         totals, added = step_totals(batch, index, self.config), Watched()
         scored_rows = index[batch.teaches[index]] if self.config.skip_zero_advantages else index
         optimizer.zero_grad(set_to_none=True)
-        parts = micro_parts(batch.rows, scored_rows, self.model, self.config)
-        for rows, packs in parts:
-            added.add(self._gradient(batch.at(rows), packs, totals, measures_sampler))
+        own = own_rows(scored_rows, batch.rows.lengths, self.ranks)
+        found_here = [
+            self._gradient(batch.at(rows), packs, totals, measures_sampler)
+            for rows, packs in micro_parts(batch.rows, own, self.model, self.config)
+        ]
+        learnt = [weight for group in optimizer.param_groups for weight in group["params"]]
+        self.ranks.add_up_gradients(learnt)
+        parts = [part for found in self.ranks.gathered(found_here) for part in found]
+        for part in parts:
+            added.add(part)
         tokens = int(batch.rows.mask[scored_rows].sum())
         found = mean_gap(_added_up(added, len(parts), totals.tokens / max(1, tokens)))
         return found | self._penalty() | self._move(optimizer)

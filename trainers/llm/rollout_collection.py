@@ -20,7 +20,9 @@ import numpy as np
 from convgym.errors import MissingExtra
 from trainers.llm.advantages import have_spread, overlong_penalty
 from trainers.llm.policy_config import FIRST_TRAINING_SEED, Overlong, PolicyOptimizerConfig
+from trainers.llm.ranks import Ranks
 from trainers.llm.rollouts import Rollout
+from trainers.llm.seed_shares import seed_shares, together
 
 try:
     import torch
@@ -68,8 +70,10 @@ class Collection:
         collector: Collector,
         config: PolicyOptimizerConfig,
         evaluation: Collector | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self.collector, self.config = collector, config
+        self._ranks = ranks or Ranks()
         self._evaluation = evaluation or collector
         self.drawn = 0
         """Seeds so far; with the iteration it is all that there is to remember."""
@@ -83,8 +87,8 @@ class Collection:
         missing, attempts, groups = config.seeds_per_iteration, 0, 0
         while missing and attempts <= config.resample:
             rng_seed = _mixed(config.seed, iteration, attempts)
-            found = self.collector.collect(
-                self._draw(missing), config.group_size, rng_seed=rng_seed, version=version
+            found = self._played(
+                self.collector, self._draw(missing), config.group_size, rng_seed, version
             )
             found, groups = _numbered(found, groups)
             played += found
@@ -104,7 +108,18 @@ class Collection:
         """One rollout of each held-out seed, sampled alike at every evaluation."""
         seeds = range(self.config.evaluation_episodes)
         rng_seed = _mixed(self.config.seed, 0, EVALUATION)
-        return self._evaluation.collect(list(seeds), 1, rng_seed=rng_seed)
+        return self._played(self._evaluation, list(seeds), 1, rng_seed, 0)
+
+    def _played(
+        self, collector: Collector, seeds: list[int], group_size: int, rng_seed: int, version: int
+    ) -> list[Rollout]:
+        """Each rank its share; all of them everywhere."""
+        shares = seed_shares(seeds, self._ranks.size)
+        own = shares[self._ranks.rank] if self._ranks.rank < len(shares) else []
+        found = collector.collect(
+            [seeds[place] for place in own], group_size, rng_seed=rng_seed, version=version
+        )
+        return together(shares, self._ranks.gathered(found)[: len(shares)], group_size)
 
     def _draw(self, number: int) -> list[int]:
         """New seeds, or those of the pool in turn."""

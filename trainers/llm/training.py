@@ -87,8 +87,9 @@ def train(
         given = Path(resume_from_checkpoint)
         optimizer.restore(given if given.is_file() else checkpoint_of(given))
     rows = optimizer.train(None if save_path is None else checkpoint_of(save_path))
-    if save_path is not None:
+    if save_path is not None and optimizer.ranks.first:
         agent.save(save_path)
+    optimizer.ranks.wait()
     return Trained(agent, rows, config)
 
 

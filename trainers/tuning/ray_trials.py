@@ -18,12 +18,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from convgym.crew.ray_crew import ray_running
 from convgym.errors import MissingExtra
 from trainers.tuning.attempt import Ended, attempt
 from trainers.tuning.subjects import Scored, Subject
 
 try:
-    import ray
     from ray import tune
     from ray.tune.search import Searcher
 except ImportError as error:
@@ -31,10 +31,6 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from trainers.tuning.search import Run
-
-_STAY = {"RAY_CHDIR_TO_TRIAL_DIR": "0"}
-"""Relative paths, of data for instance, mean in a worker what they mean here."""
-
 
 def on_ray(run: Run, total: int, workers: int) -> None:
     """Trials until there are `total`, `workers` at a time, each on one core.
@@ -45,35 +41,25 @@ def on_ray(run: Run, total: int, workers: int) -> None:
     missing = total - run.trials.over()
     if missing <= 0:
         return
-    own = not ray.is_initialized()
-    if own:
-        ray.init(
-            num_cpus=workers,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level="ERROR",
-            runtime_env={"env_vars": _STAY},
-        )
     asks, aside = _Asks(run), run.folder.path.resolve() / "ray"
     try:
-        tune.Tuner(
-            tune.with_resources(_trainable(run.subject, run.folder.path.resolve()), {"cpu": 1}),
-            tune_config=tune.TuneConfig(
-                search_alg=asks,
-                num_samples=missing,
-                max_concurrent_trials=workers,
-                reuse_actors=True,
-            ),
-            run_config=tune.RunConfig(
-                name=f"from-{run.trials.over()}",
-                storage_path=os.fspath(aside),
-                stop=_Gives(asks),
-                verbose=0,
-            ),
-        ).fit()
+        with ray_running(workers):
+            tune.Tuner(
+                tune.with_resources(_trainable(run.subject, run.folder.path.resolve()), {"cpu": 1}),
+                tune_config=tune.TuneConfig(
+                    search_alg=asks,
+                    num_samples=missing,
+                    max_concurrent_trials=workers,
+                    reuse_actors=True,
+                ),
+                run_config=tune.RunConfig(
+                    name=f"from-{run.trials.over()}",
+                    storage_path=os.fspath(aside),
+                    stop=_Gives(asks),
+                    verbose=0,
+                ),
+            ).fit()
     finally:
-        if own:
-            ray.shutdown()
         shutil.rmtree(aside, ignore_errors=True)  # Ray's copy of what trials.sqlite3 has
     if run.trials.over() < total:
         raise KeyboardInterrupt
