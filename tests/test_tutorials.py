@@ -46,12 +46,12 @@ def test_the_team_gets_from_logs_to_a_policy_and_a_customer(tmp_path, capsys):
     assert lesson("team_with_logs")(["--smallest", "--out", str(out)]) == 0
     said = capsys.readouterr().out
     assert [f"== {part}" in said for part in ("1, 2 ", "3 ", "4 ", "5 ", "6 ", "7 ")] == [True] * 6
-    assert "150 conversations" in said and "Verdict" in said
+    assert "| conversations | 150 |" in said and "No verdict: 45 conversations" in said
     files = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
     assert {"logs.jsonl", "worth.html", "user.npz", "policy/policy.zip"} <= files
     assert (out / "minari" / "team" / "desk-v0").is_dir()
     page = (out / "worth.html").read_text("utf-8")
-    assert page.count("<svg") == 1 and "the clone" in page and "cql, one turn in fifty" in page
+    assert page.count("<svg") == 1 and "the clone" in page and "a step to cql" in page
 
 
 def test_logs_of_ones_own_are_read_and_bad_lines_named(tmp_path, capsys):

@@ -72,6 +72,8 @@ class Size:
 SMALLEST = Size(conversations=150, acts=6, dim=64, steps=40, page=False)
 DATASET = "team/desk-v0"
 HELD_OUT = 0.3
+STEP, LIKELY = 0.1, 0.2
+"""How often a learner decides, and among acts at least so likely as the likeliest."""
 
 
 def our_logs(size: Size, path: Path) -> None:
@@ -187,23 +189,29 @@ def estimate(learnt: dict[str, Any], data: Data, out: Path) -> list[OffPolicyRep
 
     Weights say how much likelier a policy was to act as was acted. Who acted here wrote down no
     probabilities, so the clone's stand in for them. Where a policy would have gone other ways, no
-    conversation tells how that would have ended: such estimates are refused, not guessed. That is
-    why a step is asked about, too: mostly as before, now and then as the learner would.
+    conversation tells how that would have ended: such estimates are refused, not guessed. So a
+    step is asked about, too: as before nine times of ten, else the learner's choice among what
+    the people might well have done.
     """
     def odds(name: str) -> Any:
         policy = learnt[name]
         return lambda rows, masks: policy.action_probs(rows, np.ones((len(rows), len(data.names))))
 
-    def step(name: str, share: float) -> Any:
-        bold, usual = odds(name), odds("bc")
-        return lambda *asked: share * bold(*asked) + (1 - share) * usual(*asked)
+    def step(name: str) -> Any:
+        def probabilities(rows: Any, masks: Any) -> Any:
+            usual = odds("bc")(rows, masks)
+            usable = usual >= LIKELY * usual.max(axis=1, keepdims=True)
+            best = np.where(usable, learnt[name].scores(rows), -np.inf).argmax(axis=1)
+            return STEP * np.eye(len(data.names))[best] + (1 - STEP) * usual
+
+        return probabilities
 
     rows = np.concatenate([episode.observations for episode in data.held_out])
     behavior = odds("bc")(rows, None)
     logged = LoggedPolicyData.build(data.held_out, odds("bc"), behavior=behavior)
     policies = {"the clone": odds("bc")}
     for name in ("cql", "iql"):
-        policies |= {f"{name}, one turn in fifty": step(name, 0.02), name: odds(name)}
+        policies |= {f"a step to {name}": step(name), name: odds(name)}
     reports = evaluate_policies(logged, policies, OffPolicyConfig(resamples=500))
     print(f"\n== 5 the people earned {logged.returns.mean():.3f} a conversation")
     for report in reports:
