@@ -12,7 +12,17 @@
 Read it from top to bottom. Nothing is downloaded. Another model is a folder or a name of
 transformers in the one line that loads it; then `max_tokens`, `max_context` and the learning rate
 are no longer those of a tiny one. `--user` is what `convgym calibrate` or the lesson
-`team_with_logs.py` wrote. Needs `convgym[llm]`.
+`team_with_logs.py` wrote. Needs `convgym[llm]`. As it stands it prints, of 300 conversations each
+(158 CPU-seconds, 87 of them GRPO):
+
+    held-out words and people, before     .213 [.171, .263]
+    the same, after 40 iterations         .867 [.824, .901]
+    words and people of training          .840 [.794, .877]
+    held out, difficulty .6               .693 [.639, .743]
+    held out, frustrated_novice           .623 [.567, .676]
+    held out, team_with_logs.py's user    .843 [.798, .880]
+
+That user was fitted to logs of this very simulator, so that it ought to cost nothing; yours will.
 """
 
 from __future__ import annotations
@@ -192,9 +202,9 @@ class Lesson:
         for what, changes in others.items():
             won = self.measured(what, **changes)
             # Two samples of different people: their errors add up as squares.
-            falls = float(np.mean(own) - np.mean(won))
+            gained = float(np.mean(won) - np.mean(own))
             half = 1.96 * float(np.hypot(standard_error(own), standard_error(won)))
-            print(f"    falls by {falls:.3f} ± {half:.3f}")
+            print(f"    {gained:+.3f} ± {half:.3f} against training's own")
 
     def keep_and_serve(self) -> None:
         """6. One file: weights, tokenizer and how replies are sampled."""

@@ -9,7 +9,15 @@
     5 intervals: of tasks within one run, of runs over seeds
     6 repeatability: the same seed is the same run, to the last digit
 
-Read it from top to bottom; it does what it says in this order. Needs `convgym[sb3]`.
+Read it from top to bottom; it does what it says in this order. Needs `convgym[sb3]`. As it stands
+it prints, of 500 test tasks (278 CPU-seconds):
+
+    random        .000 [.000, .008]      planner  .628 [.585, .669]     oracle  1.000
+    plain PPO     .000 [.000, .008]      50,000 turns, no masks
+    MaskablePPO   .144  .102  .106       200,000 turns, three seeds; over seeds .117 [.091, .144]
+    seed 0 again  .144                   identical
+
+Four times as many turns earn about .3 (`python scripts/train_sb3.py --steps 800000`).
 """
 
 from __future__ import annotations
