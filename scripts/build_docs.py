@@ -48,7 +48,7 @@ pre{background:var(--block);padding:.8rem;overflow-x:auto}pre code{background:no
 img{max-width:100%}nav{font-size:.9rem;color:var(--soft)}.inner{margin-left:1.5rem}
 """
 _DRAWN = re.compile(r"\S {3,}\S|[─►▲▼│└├┌┐┘┬┴┼◄]")
-"""What shows that lines are to stand as they are."""
+"""What shows that lines are to stand as they are, beside a shape that has a line of its own."""
 
 
 def page(title: str, body: str, home: str) -> str:
@@ -173,7 +173,7 @@ def told(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDe
     """What something says of itself, as HTML in which drawings stay drawings."""
     blocks = []
     for block in (ast.get_docstring(node) or "").split("\n\n"):
-        drawn = any(_DRAWN.search(line) for line in block.splitlines())
+        drawn = block.startswith("# (") or any(map(_DRAWN.search, block.splitlines()))
         blocks.append(textwrap.indent(block, "    ") if drawn else block)
     return rendered("\n\n".join(blocks), html_too=False)
 

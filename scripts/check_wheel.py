@@ -260,26 +260,35 @@ def main() -> int:
     parser.add_argument("--torch", default=TORCH, help='installed first; "" where there is none')
     parser.add_argument("--keep", type=Path, help="folder of the environment, used again")
     asked = parser.parse_args()
-    failed = 0
     with tempfile.TemporaryDirectory(prefix="convgym-wheel-") as folder:
-        place = Path(folder)
-        wheel = build_wheel(ROOT, place)
-        print(f"{wheel.name}, {wheel.stat().st_size / 1e6:.1f} MB, {len(contents(wheel))} files")
-        for sentence in differences(ROOT, wheel):
-            print(f"  {sentence}")
-            failed += 1
-        home = asked.keep or place / "environment"
-        python = environment(home.resolve(), wheel, asked.extras, asked.torch)
-        work = place / "far-away"
-        work.mkdir()
-        for name, step in steps(python, work):
-            began = time.perf_counter()
-            try:
-                said = step()
-            except (RuntimeError, subprocess.TimeoutExpired, OSError) as error:
-                failed, said = failed + 1, f"FAILED: {error}"
-            print(f"{name:<30} {time.perf_counter() - began:5.1f} s  {said[:1500]}", flush=True)
+        try:
+            failed = check(Path(folder), asked.keep, asked.extras, asked.torch)
+        except (RuntimeError, subprocess.CalledProcessError) as error:
+            print(f"check_wheel: {error}", file=sys.stderr)
+            return 1
     return int(failed > 0)
+
+
+def check(place: Path, keep: Path | None, extras: str, torch: str) -> int:
+    """All of it, in a folder of its own; how many things were wrong.
+
+    Raises RuntimeError or CalledProcessError where there is no wheel, or it cannot be installed.
+    """
+    wheel = build_wheel(ROOT, place)
+    print(f"{wheel.name}, {wheel.stat().st_size / 1e6:.1f} MB, {len(contents(wheel))} files")
+    wrong = differences(ROOT, wheel)
+    print("\n".join(f"  {sentence}" for sentence in wrong), end="\n" if wrong else "")
+    python = environment((keep or place / "environment").resolve(), wheel, extras, torch)
+    work, failed = place / "far-away", len(wrong)
+    work.mkdir()
+    for name, step in steps(python, work):
+        began = time.perf_counter()
+        try:
+            said = step()
+        except (RuntimeError, subprocess.TimeoutExpired, OSError) as error:
+            failed, said = failed + 1, f"FAILED: {error}"
+        print(f"{name:<30} {time.perf_counter() - began:5.1f} s  {said[:1500]}", flush=True)
+    return failed
 
 
 if __name__ == "__main__":
