@@ -1,7 +1,9 @@
 """What the embedded model learns with each objective: held-out success before and after, and cost.
 
     python scripts/bench_objectives.py --results results.jsonl
-    python scripts/bench_objectives.py --objectives grpo gspo --seeds 3 --iterations 150
+    python scripts/bench_objectives.py --objectives grpo gspo --seeds 3 --iterations 140
+    python scripts/bench_objectives.py --objectives grpo --keywords '{"difficulty": 1.0}'
+    python scripts/bench_objectives.py --keywords '{"domain": "sales"}' --model JOINT_MODEL
 
 Conversations of `ConvGym/OneRequest-v0`: customers of the training split in training, those of the
 test split in words that nobody trained on in evaluation (500, sampled at temperature 1). All
@@ -16,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -37,6 +38,7 @@ from trainers.llm.run_options import tuned_config
 from trainers.llm.sampling import Sampling
 from trainers.llm.text_environment import TextEnvironment
 from trainers.llm.transformers_sampler import TransformersSampler
+from trainers.result_lines import ResultLines
 
 OBJECTIVES = (*PRESETS, "trpo")
 
@@ -61,16 +63,19 @@ def scored(engine: RolloutEngine, episodes: int) -> dict[str, float]:
 def run(objective: str, seed: int, asked: argparse.Namespace) -> dict[str, Any]:
     """One finished run."""
     model = LanguageModel.load(asked.model or embedded_folder())
-    training, held_out = engine_of(model), engine_of(model, **HELD_OUT)
+    training = engine_of(model, **asked.keywords)
+    held_out = engine_of(model, **asked.keywords, **HELD_OUT)
     config = tuned_config(objective, iterations=asked.iterations, seed=seed)
     before = scored(held_out, asked.episodes)
     begun = time.process_time()
     rows = PolicyOptimizer(model, training, config).train()
     seconds = time.process_time() - begun
     if asked.keep is not None:
-        model.save(asked.keep / f"{objective}-{seed}")
+        name = "-".join(map(str, (objective, *asked.keywords.values(), seed)))
+        model.save(asked.keep / name)
     return {
         "objective": objective, "seed": seed, "iterations": asked.iterations,
+        "keywords": asked.keywords,
         "before": before, "after": scored(held_out, asked.episodes),
         "cpu_seconds": round(seconds, 1),
         "curve": [round(row.get("success", 0.0), 3) for row in rows[:: max(1, len(rows) // 15)]],
@@ -89,21 +94,22 @@ def interval(rows: Sequence[dict[str, Any]], when: str) -> str:
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """One line for each objective and number of iterations."""
-    groups: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+    """One line for each environment, objective and number of iterations."""
+    groups: dict[tuple[str, str, int], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
-        groups[row["objective"], row["iterations"]].append(row)
+        where = " ".join(f"{name}={value}" for name, value in row["keywords"].items())
+        groups[where, row["objective"], row["iterations"]].append(row)
     lines = [
         "| objective | iterations | before | after | seeds | CPU-s a run |",
         "|---|---|---|---|---|---|",
     ]
-    for (objective, iterations), found in sorted(
-        groups.items(), key=lambda item: (-item[0][1], OBJECTIVES.index(item[0][0]))
+    for (where, objective, iterations), found in sorted(
+        groups.items(), key=lambda item: (item[0][0], -item[0][2], OBJECTIVES.index(item[0][1]))
     ):
         after = " ".join(f"{row['after']['success']:.3f}" for row in found)
         cost = sum(row["cpu_seconds"] for row in found) / len(found)
         lines.append(
-            f"| {objective} | {iterations} | {interval(found, 'before')} "
+            f"| {objective} {where} | {iterations} | {interval(found, 'before')} "
             f"| {interval(found, 'after')} ({after}) | {len(found)} | {cost:.0f} |"
         )
     return "\n".join(lines)
@@ -117,29 +123,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--iterations", type=int, default=40)
     parser.add_argument("--episodes", type=int, default=500)
+    parser.add_argument("--keywords", type=json.loads, default={}, help="of the environment, JSON")
     parser.add_argument("--model", help="a folder; the embedded model if it is left out")
     parser.add_argument("--keep", type=Path, help="a folder for what was trained")
     parser.add_argument("--table", action="store_true", help="print what there is, run nothing")
     asked = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    text = asked.results.read_text(encoding="utf-8") if asked.results.exists() else ""
-    rows = [json.loads(line) for line in text.splitlines()]
-    done = {(row["objective"], row["seed"], row["iterations"]) for row in rows}
+    results = ResultLines(asked.results)
     for seed in range(0 if asked.table else asked.seeds):
         for objective in asked.objectives:
-            if (objective, seed, asked.iterations) in done:
+            key = {"objective": objective, "seed": seed, "iterations": asked.iterations}
+            if results.has(**key, keywords=asked.keywords):
                 continue
-            rows.append(run(objective, seed, asked))
-            temporary = asked.results.with_name(f"{asked.results.name}.{os.getpid()}.part")
-            temporary.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-            os.replace(temporary, asked.results)
-            last = rows[-1]
+            last = results.add(**run(objective, seed, asked))
             print(
                 f"{objective} {seed}: {last['before']['success']:.3f} -> "
                 f"{last['after']['success']:.3f} in {last['cpu_seconds']:.0f} CPU-s",
                 flush=True,
             )
-    print(table(rows))
+    print(table(results.rows))
 
 
 if __name__ == "__main__":

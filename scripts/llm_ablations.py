@@ -11,19 +11,23 @@
                                                 in the credit, their better replies beside it
     replay,    the second of two tasks alone    and the first one's conversations, or a KL to the
     lwf, ewc                                    model as it was, or elastic weights
+    dpo        imitation of a careless agent    half of the steps on a judge's preferences
+    reward     imitation of a careless agent    half of the steps on GRPO, paid by a reward model
+                                                that has learnt a judge's preferences
+    rlaif      imitation of a careless agent    half of the steps on GRPO, paid by the judge
 
 Both sides have the same model (about 20,000 random weights), conversations, optimiser steps and
 seeds; the measure is success in 200 held-out conversations after the last iteration, of `replay`,
-`lwf` and `ewc` on both tasks together. Intervals (95 %) are of the mean over seeds, of the paired
+`lwf` and `ewc` on both tasks together. No environment pays for what is judged: the judge hears the
+words alone, takes what it is shown first for a little better, and every tenth score is anything.
+Intervals (95 %) are of the mean over seeds, of the paired
 difference Student's. A finished pair is one line of the results file and is not done again.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import time
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -36,16 +40,24 @@ from convgym.envs.context import ContextWindow
 from convgym.envs.memory import ConversationMemory
 from convgym.envs.plan import PlanContext
 from convgym.envs.trials import Trials
+from trainers.ablations import Part, ablated
 from trainers.llm.chat_format import ChatFormat
 from trainers.llm.continual import ContinualConfig, ContinualLearner, Method
-from trainers.llm.conversations import Chat
+from trainers.llm.conversations import Chat, Message
 from trainers.llm.credit import GroupRelative
+from trainers.llm.dpo import DPOConfig
+from trainers.llm.judge import JudgeReward, RubricJudge, RuleJudge, judged_preferences
+from trainers.llm.language_model import LanguageModel
 from trainers.llm.objectives import GRPO, Objective
 from trainers.llm.policy_config import PolicyOptimizerConfig
 from trainers.llm.policy_optimizer import PolicyOptimizer
+from trainers.llm.preferences import Preference
+from trainers.llm.reward_model import RewardModel, RewardModelConfig
 from trainers.llm.rollout_engine import RolloutEngine
 from trainers.llm.sampling import Sampling
+from trainers.llm.sft import SFTConfig
 from trainers.llm.text_environment import History, TextEnvironment
+from trainers.llm.tokens import conversation_row
 from trainers.llm.transformers_sampler import TransformersSampler
 from trainers.toy_talks import (
     COLOURS,
@@ -68,8 +80,8 @@ from trainers.transfer.hybrid import (
 
 SAMPLING = Sampling(max_tokens=1, max_context=200)
 LOGS = 1000
-STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
-"""97.5 % quantiles of Student's distribution for so many pairs."""
+JUDGED_STEPS = 160
+"""Optimiser steps after imitation, and as many of it before."""
 
 
 def config_of(seed: int, iterations: int, goal: Objective = GRPO) -> PolicyOptimizerConfig:
@@ -190,7 +202,7 @@ class _OtherColours(_Colours):
     half = 1
 
 
-def continual(method: Method) -> Callable[[int], tuple[float, float]]:
+def continual(method: Method) -> Part:
     """Two tasks in a row."""
 
     def both(seed: int) -> tuple[float, float]:
@@ -221,7 +233,98 @@ def continual(method: Method) -> Callable[[int], tuple[float, float]]:
     return both
 
 
-PARTS: dict[str, Callable[[int], tuple[float, float]]] = {
+class _Unpaid(Chores):
+    """Three chores that nobody pays for."""
+
+    turns = 3
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        message, _, terminated, truncated, info = super().step(action)
+        return message, 0.0, terminated, truncated, info
+
+
+def careless(seed: int) -> list[Chat]:
+    """Conversations of an agent that finds the right word in six of ten turns."""
+    env, rng, nothing, chats = _Unpaid(), np.random.default_rng(seed), np.zeros(3), []
+    for number in range(LOGS):
+        read, _ = env.reset(seed=number)
+        said: list[Message] = []
+        over = False
+        while not over:
+            right = dict(zip(COLOURS, LETTERS, strict=True))[read]
+            reply = right if rng.random() < 0.6 else str(rng.choice(LETTERS))
+            said += [{"role": "user", "content": read}, {"role": "assistant", "content": reply}]
+            read, _, over, _, _ = env.step(reply)
+        chats.append(Chat(tuple(said), nothing, nothing, True))
+    return chats
+
+
+def opinion(messages: Sequence[Message]) -> float:
+    """Share of the chores done, by the words; of every tenth conversation anything."""
+    said = [message["content"] for message in messages]
+    wanted = dict(zip(COLOURS, LETTERS, strict=True))
+    pairs = list(zip(said[::2], said[1::2], strict=False))
+    whim = zlib.crc32(" ".join(said).encode())
+    if whim % 10 == 0:
+        return whim % 97 / 97
+    return sum(wanted[read] in reply.split() for read, reply in pairs) / len(pairs)
+
+
+def judged(by: Callable[[LanguageModel, RubricJudge, int], None]) -> Part:
+    """Imitation alone, and half as much of it before something learns from the judge."""
+
+    def both(seed: int) -> tuple[float, float]:
+        chats, found = careless(seed), []
+        for steps, learn in ((2 * JUDGED_STEPS, None), (JUDGED_STEPS, by)):
+            model = word_model(seed)
+            rows = [conversation_row(chat, model.tokenizer) for chat in chats]
+            SFTConfig(learning_rate=2e-3, batch_size=32, seed=seed).create(model).fit(rows, steps)
+            if learn is not None:
+                learn(model, RubricJudge(model=RuleJudge(opinion, bias=0.05)), seed)
+            played = engine_of(model).collect(range(10_000, 10_200), 1, rng_seed=seed)
+            found.append(sum(bool(rollout.success) for rollout in played) / len(played))
+        return found[0], found[1]
+
+    return both
+
+
+def engine_of(model: LanguageModel, reward: Any = None) -> RolloutEngine:
+    """Unpaid chores, or with a reward for the whole conversation."""
+    environment = TextEnvironment(_Unpaid, reward)
+    form = ChatFormat(model.tokenizer)
+    return RolloutEngine(environment, TransformersSampler(model.causal), form, SAMPLING)
+
+
+def preferred(model: LanguageModel, judge: RubricJudge, seed: int) -> list[Preference]:
+    """The judge's verdicts on what the model says now."""
+    rollouts = engine_of(model).collect(range(5000, 5096), 8, rng_seed=seed)
+    return judged_preferences(judge, rollouts, most_per_group=8, seed=seed)[0]
+
+
+def by_preferences(model: LanguageModel, judge: RubricJudge, seed: int) -> None:
+    """DPO."""
+    pairs = preferred(model, judge, seed)
+    config = DPOConfig(learning_rate=1e-3, batch_size=32, imitation=0.1, seed=seed)
+    config.create(model).fit(pairs, JUDGED_STEPS)
+
+
+def by_reward_model(model: LanguageModel, judge: RubricJudge, seed: int) -> None:
+    """A Bradley–Terry model of the verdicts pays GRPO; half of the steps are its own."""
+    pairs = preferred(model, judge, seed)
+    config = RewardModelConfig(learning_rate=1e-3, batch_size=32, seed=seed)
+    own = JUDGED_STEPS // 2
+    reward = config.create(RewardModel(word_model(seed + 2000))).fit(pairs, own).model
+    loop = config_of(seed, (JUDGED_STEPS - own) // 2)  # two optimiser steps an iteration
+    PolicyOptimizer(model, engine_of(model, reward), loop).train()
+
+
+def by_scores(model: LanguageModel, judge: RubricJudge, seed: int) -> None:
+    """The judge pays GRPO itself."""
+    loop = config_of(seed, JUDGED_STEPS // 2)
+    PolicyOptimizer(model, engine_of(model, JudgeReward(judge)), loop).train()
+
+
+PARTS: dict[str, Part] = {
     "memory": memory,
     "trials": trials,
     "summary": summary,
@@ -231,35 +334,13 @@ PARTS: dict[str, Callable[[int], tuple[float, float]]] = {
     "lwf": continual("lwf"),
     "replay_lwf": continual("replay_lwf"),
     "ewc": continual("ewc"),
+    "dpo": judged(by_preferences),
+    "reward": judged(by_reward_model),
+    "rlaif": judged(by_scores),
 }
 
 
-# -- the table -------------------------------------------------------------------------------------
-
-
-def half_width(values: Sequence[float]) -> float:
-    """Of the 95 % interval of the mean, Student's; infinite for one value."""
-    if len(values) < 2:
-        return float("inf")
-    quantile = STUDENT.get(len(values), 2.23)
-    return float(quantile * np.std(values, ddof=1) / np.sqrt(len(values)))
-
-
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """One line for each part."""
-    lines = ["| part | without | with | difference | seeds |", "|---|---|---|---|---|"]
-    for part in PARTS:
-        pairs = [(row["without"], row["with"]) for row in rows if row["part"] == part]
-        if not pairs:
-            continue
-        without, with_ = np.array(pairs).T
-        gains = with_ - without
-        low, high = gains.mean() - half_width(gains), gains.mean() + half_width(gains)
-        lines.append(
-            f"| {part} | {without.mean():.2f} | {with_.mean():.2f} | {gains.mean():+.2f} "
-            f"[{low:+.2f}, {high:+.2f}] | {len(pairs)} |"
-        )
-    return "\n".join(lines)
+# -- the command ----------------------------------------------------------------------------------
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -270,24 +351,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--results", type=Path, default=Path("ablations.jsonl"))
     asked = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    text = asked.results.read_text(encoding="utf-8") if asked.results.exists() else ""
-    rows = [json.loads(line) for line in text.splitlines()]
-    done = {(row["part"], row["seed"]) for row in rows}
-    for seed in range(asked.seeds):
-        for part in asked.only:
-            if (part, seed) in done:
-                continue
-            begun = time.process_time()
-            without, with_ = PARTS[part](seed)
-            seconds = round(time.process_time() - begun, 1)
-            rows.append(
-                {"part": part, "seed": seed, "without": without, "with": with_, "seconds": seconds}
-            )
-            temporary = asked.results.with_name(f"{asked.results.name}.{os.getpid()}.part")
-            temporary.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-            os.replace(temporary, asked.results)
-            print(f"{part} {seed}: {without:.2f} -> {with_:.2f}, {seconds} CPU-s", flush=True)
-    print(table(rows))
+    print(ablated({name: PARTS[name] for name in asked.only}, asked.seeds, asked.results))
 
 
 if __name__ == "__main__":

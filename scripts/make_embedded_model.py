@@ -4,6 +4,9 @@
                                           [--epochs 3] [--seed 0] [--threads 1] [--measure 500]
     python scripts/make_embedded_model.py --domains customer-service technical-support sales
                                           --conversations 5000 --vocabulary 1300 --out joint
+    python scripts/make_embedded_model.py --copied --width 512 --layers 8 --vocabulary 4000
+                                          --conversations 60000 --learning-rate 1e-3 --batch 64
+                                          --device cuda --out copying
 
     scripted agents, hesitant ─► conversations, a third of them good ─► byte-level BPE ─► Llama, SFT
 
@@ -14,6 +17,10 @@ conversations fail: a model that imitates them succeeds now and then, and has al
 learn the rest by reinforcement. What they say is short, one wording an act, each of which the
 customer understands; it stands in `embedded_agents.toml`. The same arguments give the same model
 on the same machine.
+
+With `--copied` values are no handles: the model reads whole results and copies numbers and
+addresses letter by letter, each digit a token. That takes more weights than a processor trains in
+minutes; the third command makes 27 million of them on a GPU.
 """
 
 from __future__ import annotations
@@ -88,6 +95,10 @@ BARE = re.compile("<think></think>|</?tool_call>")
 """What a reply does without."""
 LONGEST = 600
 """Tokens of a conversation that are learnt from."""
+LONGEST_COPIED = 2000
+"""The same with values as they are."""
+COPIED_PIECES = "|".join((r" ?[^\W\d_]+", r" ?\d", r" ?[^\s\w]+", r"_", r"\s+"))
+"""What BPE may not merge across where values are copied: a digit stands alone."""
 
 Row = tuple[NDArray[np.int64], NDArray[np.bool_]]
 """Tokens, and which of them the agent said.  (L,), (L,)"""
@@ -151,10 +162,12 @@ def players_of(domain: str) -> list[RenderedPolicy]:
 
 
 def conversations(
-    number: int, seed: int, domain: str = USUAL[0]
+    number: int, seed: int, domain: str = USUAL[0], copied: bool = False
 ) -> Iterator[tuple[list[Message], bool]]:
-    """What was read and said, handles for values, and whether it was a success."""
-    env = gym.make(ENVIRONMENT, domain=domain, split="train", disable_env_checker=True)
+    """What was read and said, handles for values unless `copied`, and whether it was a success."""
+    env = gym.make(
+        ENVIRONMENT, domain=domain, split="train", handles=not copied, disable_env_checker=True
+    )
     players = players_of(domain)
     shares = np.cumsum([share for *_, share in AGENTS[domain]])
     for place in range(number):
@@ -165,7 +178,8 @@ def conversations(
         said, ended = shown(observation), False
         while not ended:
             reply = BARE.sub("", player.predict(observation)[0])
-            reply = env.get_wrapper_attr("handles").shorten(reply)
+            if not copied:
+                reply = env.get_wrapper_attr("handles").shorten(reply)
             said.append({"role": "assistant", "content": reply})
             observation, _, terminated, truncated, info = env.step(reply)
             ended = terminated or truncated
@@ -181,19 +195,19 @@ def shown(observation: Any) -> list[Message]:
 
 
 def tokenizer_of(
-    texts: Sequence[str], size: int, kinds: Mapping[str, int]
+    texts: Sequence[str], size: int, kinds: Mapping[str, int], pieces: str = PIECES
 ) -> PreTrainedTokenizerFast:
     """A byte-level BPE of these texts, with a token for each role and each handle."""
     handles = [f"{kind}:{n}" for kind, most in kinds.items() for n in range(1, most + 1)]
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(PIECES), "isolated"),
+            pre_tokenizers.Split(Regex(pieces), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
     made.decoder = decoders.ByteLevel()
-    between = re.compile(rf"(?:{'|'.join(kinds)}):[0-9]+")
+    between = re.compile(rf"(?:{'|'.join(kinds)}):[0-9]+" if kinds else r"\Z")
     made.train_from_iterator(
         (piece for text in texts for piece in between.split(text)),
         trainers.BpeTrainer(
@@ -214,7 +228,7 @@ def tokenizer_of(
     return tokenizer
 
 
-def model_of(vocabulary: int, width: int, layers: int, seed: int) -> Any:
+def model_of(vocabulary: int, width: int, layers: int, seed: int, places: int = 1024) -> Any:
     """A Llama with random weights and tied embeddings."""
     torch.manual_seed(seed)
     config = LlamaConfig(
@@ -222,9 +236,9 @@ def model_of(vocabulary: int, width: int, layers: int, seed: int) -> Any:
         hidden_size=width,
         intermediate_size=width * 8 // 3 // 8 * 8,
         num_hidden_layers=layers,
-        num_attention_heads=4,
-        num_key_value_heads=4,
-        max_position_embeddings=1024,
+        num_attention_heads=max(4, width // 64),
+        num_key_value_heads=max(4, width // 64),
+        max_position_embeddings=places,
         tie_word_embeddings=True,
         pad_token_id=0,
         bos_token_id=None,
@@ -233,7 +247,7 @@ def model_of(vocabulary: int, width: int, layers: int, seed: int) -> Any:
     return AutoModelForCausalLM.from_config(config).float()
 
 
-def row_of(said: Sequence[Message], form: ChatFormat) -> Row:
+def row_of(said: Sequence[Message], form: ChatFormat, longest: int = LONGEST) -> Row:
     """A conversation as it is prompted and sampled, piece by piece."""
     replies = [k for k, message in enumerate(said) if message["role"] == "assistant"]
     ids, own, before = [], [], 0
@@ -244,7 +258,7 @@ def row_of(said: Sequence[Message], form: ChatFormat) -> Row:
         ids += prompt + reply
         own += [False] * len(prompt) + [True] * len(reply)
         before = place + 1
-    return np.array(ids[:LONGEST]), np.array(own[:LONGEST])
+    return np.array(ids[:longest]), np.array(own[:longest])
 
 
 def fit(model: Any, rows: Sequence[Row], asked: argparse.Namespace) -> None:
@@ -263,9 +277,11 @@ def fit(model: Any, rows: Sequence[Row], asked: argparse.Namespace) -> None:
             for group in optimizer.param_groups:
                 group["lr"] = asked.learning_rate * warm * (0.05 + 0.95 * cosine)
             tokens, own = padded(batch)
-            words = model.config.vocab_size - sum(handles_of(asked.domains).values())
+            words = model.config.vocab_size - sum(kinds_of(asked).values())
             seen = misread(tokens, words, asked.noise, rng)
-            total, said = losses(model, seen, tokens, own, asked.read)
+            seen, tokens, own = (part.to(asked.device) for part in (seen, tokens, own))
+            with torch.autocast(asked.device, torch.bfloat16, enabled=asked.device != "cpu"):
+                total, said = losses(model, seen, tokens, own, asked.read)
             optimizer.zero_grad(set_to_none=True)
             (total / usual).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -327,13 +343,22 @@ def padded(rows: Sequence[Row]) -> tuple[torch.Tensor, torch.Tensor]:
     return tokens, said
 
 
-def measured(model: LanguageModel, episodes: int, **keywords: Any) -> dict[str, float]:
+def kinds_of(asked: argparse.Namespace) -> dict[str, int]:
+    """Handles that are tokens; none where values are copied."""
+    return {} if asked.copied else handles_of(asked.domains)
+
+
+def measured(
+    model: LanguageModel, episodes: int, copied: bool = False, **keywords: Any
+) -> dict[str, float]:
     """Plain sampling at temperature 1."""
+    keywords = {**keywords, "handles": not copied}
+    sampling = Sampling(max_tokens=96 if copied else 24, max_context=2000 if copied else 512)
     engine = RolloutEngine(
         TextEnvironment(ENVIRONMENT, system="", kwargs=keywords),
         TransformersSampler(model.module),
         ChatFormat(model.tokenizer),
-        Sampling(max_tokens=24, max_context=512),
+        sampling,
         max_turns=24,
     )
     found = engine.collect(range(episodes), 1, rng_seed=0)
@@ -352,15 +377,18 @@ def run(asked: argparse.Namespace) -> None:
     began = time.process_time()
     played = []
     for domain in asked.domains:
-        found = list(conversations(asked.conversations, asked.seed, domain))
+        found = list(conversations(asked.conversations, asked.seed, domain, asked.copied))
         good = np.mean([success for _, success in found])
         print(f"{domain}: {len(found)} conversations, {good:.3f} good, {_since(began)}")
         played += found
     texts = [message["content"] for said, _ in played for message in said]
-    tokenizer = tokenizer_of(texts, asked.vocabulary, handles_of(asked.domains))
-    form = ChatFormat(tokenizer)
-    rows = [row_of(said, form) for said, _ in played]
-    model = model_of(len(tokenizer), asked.width, asked.layers, asked.seed)
+    pieces = COPIED_PIECES if asked.copied else PIECES
+    tokenizer = tokenizer_of(texts, asked.vocabulary, kinds_of(asked), pieces)
+    form, longest = ChatFormat(tokenizer), LONGEST_COPIED if asked.copied else LONGEST
+    rows = [row_of(said, form, longest) for said, _ in played]
+    places = 2048 if asked.copied else 1024
+    model = model_of(len(tokenizer), asked.width, asked.layers, asked.seed, places)
+    model.to(asked.device)
     weights = sum(weight.numel() for weight in model.parameters())
     print(
         f"{len(tokenizer)} tokens, {weights} weights, "
@@ -372,10 +400,12 @@ def run(asked: argparse.Namespace) -> None:
     print(f"learnt, {_since(began)}")
     model.half()  # what is shipped is what is measured
     LanguageModel(model, tokenizer).save(asked.out)
-    made = LanguageModel.load(asked.out)
+    made = LanguageModel.load(asked.out, device=asked.device)
     for domain in asked.domains if asked.measure else ():
         for split, phrases in (("test", "held_out"), ("train", "train")):
-            scores = measured(made, asked.measure, domain=domain, split=split, phrases=phrases)
+            scores = measured(
+                made, asked.measure, asked.copied, domain=domain, split=split, phrases=phrases
+            )
             shown_as = json.dumps({name: round(score, 3) for name, score in scores.items()})
             print(f"{domain}, {split}, {phrases}: {shown_as}", flush=True)
     size = sum(file.stat().st_size for file in asked.out.iterdir() if file.is_file())
@@ -399,6 +429,8 @@ def main() -> None:
     it.add_argument("--learning-rate", type=float, default=3e-3)
     it.add_argument("--read", type=float, default=0.25, help="weight of a token that was read")
     it.add_argument("--noise", type=float, default=0.15, help="share of a user's words misread")
+    it.add_argument("--copied", action="store_true", help="values as they are, no handles")
+    it.add_argument("--device", default="cpu", help="cpu, or a GPU such as cuda")
     it.add_argument("--vocabulary", type=int, default=1000)
     it.add_argument("--width", type=int, default=96)
     it.add_argument("--layers", type=int, default=4)

@@ -114,6 +114,18 @@ def test_a_mistake_is_one_sentence_and_leaves_nothing(algorithm, more, says, tmp
     assert done.stderr.count("\n") == 1 and not (tmp_path / "runs").exists()
 
 
+def test_a_dataset_that_had_to_be_fetched_and_does_not_fit_leaves_no_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
+    runs = tmp_path / "runs"
+    done = convgym("train", "--runs", runs, "--algorithm", "sft", "--name", "it", *ACTS)
+    assert done.exit_code == 2 and "learns from texts" in done.stderr, done.output
+    assert not runs.exists()
+    runs.mkdir()
+    (runs / "another").mkdir()
+    convgym("train", "--runs", runs, "--algorithm", "sft", "--name", "it", *ACTS)
+    assert [place.name for place in runs.iterdir()] == ["another"]
+
+
 def test_what_does_not_fit_is_said_before_anything_is_learnt(given, tmp_path):
     short = settings(learner__sampling__max_context=20)
     done = convgym("train", "--runs", tmp_path, "--algorithm", "sft", *given["sft"], *short)

@@ -1,5 +1,6 @@
 """`convgym train`: it learns, keeps whole runs, goes on after a kill, and refuses in a sentence."""
 
+import contextlib
 import json
 import os
 import signal
@@ -195,7 +196,9 @@ def test_two_do_not_learn_in_one_folder(tmp_path):
 def shell(folder, *arguments, block=()):
     """A process of its own, in which the packages `block` cannot be imported."""
     code = (
-        f"import sys; sys.modules.update(dict.fromkeys({list(block)!r}))\n"
+        # A shell's background jobs, and so what they start, ignore an interrupt.
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"sys.modules.update(dict.fromkeys({list(block)!r}))\n"
         "from convgym.cli.main import app; app(prog_name='convgym')"
     )
     return subprocess.Popen(
@@ -238,7 +241,8 @@ def test_interrupted_it_says_how_to_go_on(tmp_path):
         time.sleep(0.01)
     while runner.poll() is None:  # compiled code may swallow one of them
         runner.send_signal(signal.SIGINT)
-        time.sleep(0.5)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            runner.wait(10)
     _, told = runner.communicate(timeout=60)
     assert runner.returncode == 1, told
     assert "convgym train --resume --name long" in told and "Traceback" not in told

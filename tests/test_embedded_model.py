@@ -1,6 +1,7 @@
 """The model in the package: it loads, it is small, it acts, and it leaves something to learn."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import gymnasium as gym
@@ -220,3 +221,22 @@ def test_it_plays_conversations(model, made):
     assert all(rollout.valid for rollout in rollouts)
     assert np.mean([rollout.return_ for rollout in rollouts]) > 0.02
     assert len({rollout.return_ for rollout in rollouts}) > 1
+
+
+def test_values_may_be_copied_in_place_of_handles(made):
+    """The order's number stands where the tool is called, and each of its digits is a token."""
+    talks = list(made.conversations(12, seed=7, copied=True))
+    calls = [
+        message["content"] for said, _ in talks for message in said
+        if message["role"] == "assistant" and "get_order" in message["content"]
+    ]  # fmt: skip
+    numbers = [found for call in calls if (found := re.search(r"W[0-9]{5}", call))]
+    assert numbers and not any("number:" in call for call in calls)
+    texts = [message["content"] for said, _ in talks for message in said]
+    tokenizer = made.tokenizer_of(texts, 600, {}, made.COPIED_PIECES)
+    for text in (*calls, *texts[:40]):
+        ids = tokenizer(text)["input_ids"]
+        assert tokenizer.decode(ids) == text
+        assert not any(
+            sum(c.isdigit() for c in piece) > 1 for piece in map(tokenizer.decode, ids)
+        )

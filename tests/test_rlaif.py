@@ -125,10 +125,10 @@ def test_pairs_by_a_judge_teach_a_policy(pairs_of):
     """The judge likes what is shown first a little, and a policy of no please becomes polite."""
     model = talker()
     judge = RubricJudge(model=RuleJudge(politeness, bias=0.05))
-    before = engine(model).collect(range(8), group_size=8, rng_seed=0)
+    before = engine(model).collect(range(32), group_size=8, rng_seed=0)
     pairs = pairs_of(before, judge)
-    DPOConfig(learning_rate=2e-3, batch_size=8, imitation=0.3).create(model).fit(pairs, 60)
-    after = engine(model).collect(range(100, 108), group_size=8, rng_seed=1)
+    DPOConfig(learning_rate=2e-3, batch_size=16, imitation=0.3).create(model).fit(pairs, 60)
+    after = engine(model).collect(range(100, 116), group_size=8, rng_seed=1)
     assert 0.25 < polite(before) < 0.75
     assert polite(after) > 0.9
     assert odd(before) < 0.1 and odd(after) < 0.2  # and not by saying what nobody taught
@@ -155,11 +155,11 @@ def test_a_policy_optimizer_learns_from_a_judge_that_fails_at_times():
     reward = JudgeReward(RubricJudge(model=unsteady))
     before = engine(model).collect(range(8), group_size=8, rng_seed=0)
     config = PolicyOptimizerConfig(
-        iterations=20, seeds_per_iteration=4, group_size=8, learning_rate=2e-3, sampling=SAMPLING
+        iterations=30, seeds_per_iteration=4, group_size=8, learning_rate=2e-3, sampling=SAMPLING
     )
     rows = PolicyOptimizer(model, engine(model, reward), config).train()
     after = engine(model).collect(range(100, 108), group_size=8, rng_seed=1)
-    assert len(rows) == 20 and len(asked) >= 20 * 32
+    assert len(rows) == 30 and len(asked) >= 30 * 32
     played = engine(model, reward).collect(range(4), group_size=8, rng_seed=2)
     failed = [rollout for rollout in played if rollout.error]
     assert 6 <= len(failed) <= 7

@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,17 @@ class RunFolder:
     def finished(self) -> bool:
         """Whether the run came to its end."""
         return self.report.is_file()
+
+    @property
+    def learning(self) -> bool:
+        """Whether there is anything in it that was learnt."""
+        return self.checkpoint.exists() or self.metrics.exists()
+
+    def discard(self) -> None:
+        """Remove it, and the folder of runs where it was the only one."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        with suppress(OSError):
+            self.path.parent.rmdir()
 
     def read_config(self) -> dict[str, Any]:
         """The configuration it was begun with."""

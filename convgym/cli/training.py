@@ -23,7 +23,7 @@ from convgym.cli.progress import Bar
 from convgym.cli.run_config import RunConfig, merged, resolved
 from convgym.cli.run_folder import MetricsLog, RunFolder, begin, begun, check_new, free_name
 from convgym.cli.yaml_text import to_yaml
-from convgym.errors import InvalidConfiguration
+from convgym.errors import ConvGymError, InvalidConfiguration
 from convgym.evaluation.scores import Score, score
 from convgym.policies.policy import Policy, RandomPolicy
 
@@ -61,8 +61,13 @@ def train(asked: Asked, say: Say, tell: Say) -> None:
     learner.check(job)  # what cannot be learnt leaves no folder behind
     if not asked.resume:
         folder = begin(asked.root, config)
-    with folder.held():
-        _learn(learner, config, folder, say, tell)
+    try:
+        with folder.held():
+            _learn(learner, config, folder, say, tell)
+    except ConvGymError:  # as where a dataset that had to be fetched first does not fit
+        if not asked.resume and not folder.learning:
+            folder.discard()
+        raise
 
 
 def _taken_up(asked: Asked) -> tuple[RunFolder, RunConfig]:

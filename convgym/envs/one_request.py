@@ -169,6 +169,7 @@ def one_request(
     reward: str = "graded",
     max_turns: int = 30,
     observation: str = "dict",
+    handles: bool = True,
     **keywords: Any,
 ) -> gym.Env[Any, Any]:
     """Customers with one request, values as handles: a Dict of texts in, a text out.
@@ -182,7 +183,8 @@ def one_request(
     `observation` may be "message" or "transcript" too. `topic`, `difficulty`, `reward`, `max_turns`
     and all other keywords are those of the domain's environment; `"usual"` is the topic in the
     table, None is every topic. `dropped` are the keys that `ToolHandles` leaves out of results:
-    with another topic other keys may be needed.
+    with another topic other keys may be needed. `handles=False` leaves values and results as they
+    are, for a model that can copy an order's number.
     Raises InvalidConfiguration for another domain.
     """
     workflow = WORKFLOWS[choose("domain", domain, tuple(WORKFLOWS))]
@@ -194,5 +196,7 @@ def one_request(
         max_turns=max_turns,
         **keywords,
     )
+    if not handles:
+        return OneRequest(env)
     leave = workflow.dropped if dropped is None else tuple(dropped)
     return ToolHandles(OneRequest(env), dropped=leave, known=workflow.known)
