@@ -4,6 +4,7 @@
 #   make test                  the tests that take seconds; make test-all runs the slow ones too
 #   make test-gymnasium-1.0    the same tests on gymnasium 1.0.0, in a second environment
 #   make lint                  ruff and mypy
+#   make docs                  environments, datasets, guides and reference into build/docs
 #   make bench                 every scripts/bench_*.py
 #   make clean                 removes the environments, caches and whatever else was built
 #
@@ -18,7 +19,7 @@ WORKERS ?= auto
 
 VENV := .venv
 VENV_GYM10 := .venv-gym10
-EXTRAS := sb3,llm,calibration,report,serve,tune,test,lint
+EXTRAS := sb3,llm,calibration,report,serve,tune,test,lint,docs
 EXTRAS_GYM10 := sb3,offline,calibration,report,tune,test
 
 # What `import d3rlpy` needs beside torch, numpy and a gymnasium. d3rlpy itself is installed
@@ -34,7 +35,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 unexport PYTHONPATH
 
-.PHONY: demo test test-all test-gymnasium-1.0 lint bench clean python
+.PHONY: demo test test-all test-gymnasium-1.0 lint docs bench clean python
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/.installed
@@ -52,6 +53,9 @@ test-gymnasium-1.0: $(VENV_GYM10)/.installed
 lint: $(VENV)/.installed
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
+
+docs: $(VENV)/.installed
+	$(VENV)/bin/python scripts/build_docs.py
 
 bench: $(VENV)/.installed
 	set -e; for script in $(wildcard scripts/bench_*.py); do $(VENV)/bin/python $$script; done

@@ -61,6 +61,8 @@ SAMPLE = Path(__file__).parents[1] / "datasets" / "samples" / "support_sample.js
 ENVIRONMENT = "ConvGym/CustomerService-v0"
 DATASET = "demo/customer-service/mixed-v0"
 DISCOUNT = 0.98
+VALIDATION = 100
+"""Tasks of each point of a learning curve."""
 
 
 @dataclass
@@ -233,7 +235,7 @@ def make_dataset(demo: Demo) -> Any:
 
 def _validation(demo: Demo) -> Callable[[Policy], float]:
     env = demo.acting(split="validation")
-    return lambda policy: evaluate(policy, env, episodes=100, split="validation").success
+    return lambda policy: evaluate(policy, env, episodes=VALIDATION, split="validation").success
 
 
 def learn_offline(demo: Demo, dataset: Any) -> Policy:
@@ -391,7 +393,7 @@ def run(demo: Demo) -> None:
         ),
         Section(
             "Learning curves",
-            curves_svg(demo.curves, levels, "success on 100 validation tasks")
+            curves_svg(demo.curves, levels, f"success on {VALIDATION} validation tasks", VALIDATION)
             + paragraph(
                 "Offline training never plays; its curve is drawn by evaluating beside it. "
                 f"Commands: make demo, seed {demo.seed}.",

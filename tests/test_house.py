@@ -320,7 +320,7 @@ def test_installed_recipes_are_found_where_the_installer_put_them(tmp_path):
 
 def test_the_two_commands_and_the_ci_script_are_there():
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    commands = ("demo", "test", "test-all", "test-gymnasium-1.0", "lint", "bench", "clean")
+    commands = ("demo", "test", "test-all", "test-gymnasium-1.0", "lint", "docs", "bench", "clean")
     assert not [name for name in commands if f"\n{name}:" not in makefile]
     assert os.access(ROOT / ".ci/run", os.X_OK)
 

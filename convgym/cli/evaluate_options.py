@@ -59,6 +59,9 @@ def evaluate(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Say it as JSON.")] = False,
+    report: Annotated[
+        Path | None, typer.Option(help="An HTML page of it, with pictures, beside what is said.")
+    ] = None,
     runs: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
 ) -> None:
     """Score a policy in seeded episodes, ask it for replies, or, on a terminal, talk with it."""
@@ -69,6 +72,10 @@ def evaluate(
         raise InvalidConfiguration(
             "--episodes, --message and --input are different things; give one"
         )
+    if report is not None and (message is not None or input_ is not None):
+        raise InvalidConfiguration(
+            "--report is a page of scores, and --message and --input score nothing; leave one out"
+        )
     judged = judging.Judged(
         policy=policy, env=env, keywords=assignments(settings or ()), root=runs, seed=seed
     )
@@ -77,7 +84,7 @@ def evaluate(
     elif input_ is not None:
         if not judging.reply_to_all(judged, input_, typer.echo):
             raise typer.Exit(1)
-    elif episodes is None and not as_json and sys.stdin.isatty() and sys.stdout.isatty():
+    elif episodes is None and not (as_json or report) and _is_watched():
         judging.talk(judged)
     else:
         size = judging.Size(
@@ -86,7 +93,11 @@ def evaluate(
             deterministic=deterministic, workers=workers,
             backend="ray" if backend is Where.ray else "local",
         )  # fmt: skip
-        judging.measure(judged, size, as_json, typer.echo, _tell)
+        judging.measure(judged, size, as_json, typer.echo, _tell, report)
+
+
+def _is_watched() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _tell(line: str) -> None:

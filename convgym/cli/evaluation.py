@@ -30,15 +30,18 @@ from convgym.cli.policies import (
 )
 from convgym.cli.progress import Bar
 from convgym.cli.replies import replies_to, replies_to_file, speaking
+from convgym.cli.run_folder import read_metrics
 from convgym.crew.crew import Backend, Crew
 from convgym.errors import InvalidConfiguration
 from convgym.evaluation.assessment import assessment_of, play_personas
+from convgym.evaluation.assessment_page import write_assessment
 from convgym.evaluation.repeated import (
     Plan,
     RepeatedEvaluation,
     crew_for,
     evaluate_repeatedly,
 )
+from convgym.evaluation.report import new_figure
 from convgym.evaluation.scores import score
 from convgym.evaluation.shares import Source
 from convgym.policies.null import FixedReplies
@@ -132,9 +135,16 @@ class Size:
     backend: Backend
 
 
-def measure(judged: Judged, size: Size, as_json: bool, say: Say, tell: Say) -> None:
-    """Seeded episodes, and what they come to."""
+def measure(
+    judged: Judged, size: Size, as_json: bool, say: Say, tell: Say, report: Path | None = None
+) -> None:
+    """Seeded episodes, and what they come to; as a page, too, where there is a `report`.
+
+    Raises InvalidConfiguration and MissingExtra before anything is played.
+    """
     env_id, given = judged.place(scored=True)
+    if report is not None:
+        _check_report(report, env_id)
     saved = saved_policy(judged.policy, judged.root)
     keywords = keywords_for(env_id, given, manner_of(saved))
     env = made_env(env_id, keywords)
@@ -163,6 +173,33 @@ def measure(judged: Judged, size: Size, as_json: bool, say: Say, tell: Say) -> N
     with crew_for(policy, size.workers, size.backend, judged.source(size)) as crew:
         found = assessment_of(*_played(policy, plan, names, crew, tell))
     say(json.dumps(found.to_dict(), indent=1) if as_json else found.to_markdown())
+    if report is not None:
+        learning, episodes = _learning(judged)
+        write_assessment(found, report, learning, episodes)
+        tell(f"written: {report}")
+
+
+def _check_report(report: Path, env_id: str) -> None:
+    """Raises InvalidConfiguration for a page that could not be written, or not about `env_id`."""
+    if env_id not in registration.ENVIRONMENTS:
+        raise InvalidConfiguration(
+            f"--report is about people and tasks, and {env_id} tells of none; leave it out"
+        )
+    if report.is_dir() or not report.parent.is_dir():
+        raise InvalidConfiguration(
+            f"{report} cannot be written; name a file in a folder that there is"
+        )
+    new_figure(1, 1)
+
+
+def _learning(judged: Judged) -> tuple[list[tuple[float, float]], int]:
+    """(step, validation success) of the run that is judged, and tasks of each; none without one."""
+    run = run_called(judged.policy, judged.root)
+    if run is None:
+        return [], 0
+    episodes = int(run.read_config().get("evaluation", {}).get("episodes", 0))
+    rows = [row for row in read_metrics(run.metrics) if "validation" in row] if episodes else []
+    return [(row["step"], row["validation"]) for row in rows], episodes
 
 
 def _played(

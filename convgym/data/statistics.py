@@ -44,6 +44,7 @@ class Summary:
 
     @property
     def median(self) -> float | None:
+        """The middle value; None where n is 0."""
         return self.quantiles[2] if self.quantiles else None
 
 

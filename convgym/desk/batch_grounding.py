@@ -190,6 +190,7 @@ def ground(T: Any, e: Any, t: Any, b: Cells, r: Any, at: int) -> None:
 
 @kernel
 def ground_fact(T: Any, e: Any, b: Cells, r: Any, at: int) -> None:
+    """A fact that is told: true or false of a record that was read, else without a basis."""
     fact = np.int64(r.claims[at, ARGUMENT])
     kind, claim = np.int64(T.fact_kind[fact]), _UNSUPPORTED
     pointer = record_meant(T, e, b, kind, r.claims[at, NAMED])
@@ -255,6 +256,7 @@ def agrees_on(T: Any, e: Any, t: Any, r: Any, at: int) -> bool:
 
 @kernel
 def ground_denial(T: Any, e: Any, t: Any, b: Cells, r: Any, at: int) -> None:
+    """A refusal of the record at hand; small talk where it repeats one of an earlier request."""
     w, named = t.workflow[e.desk_at], r.claims[at, NAMED]
     if named != UNNAMED and T.kind[w] >= 0 and e.account >= 0:
         if pointer_of(T, e, b, T.kind[w], named) != t.pointer[e.desk_at]:
@@ -273,6 +275,7 @@ def ground_denial(T: Any, e: Any, t: Any, b: Cells, r: Any, at: int) -> None:
 
 @kernel
 def ground_offer(T: Any, e: Any, t: Any, b: Cells, offer: int) -> None:
+    """An offer; small talk where it repeats the one of an earlier request."""
     if not b[T.can_offer[offer]]:
         for earlier in range(e.desk_at):
             if t.alternative[earlier] == offer:

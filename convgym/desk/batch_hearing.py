@@ -90,6 +90,7 @@ def weigh_claim(T: Any, e: Any, b: Cells, claim: int) -> bool:
 
 @kernel
 def hear_fact(T: Any, e: Any, t: Any, b: Cells, fact: int, pointer: int, claim: int) -> None:
+    """A told fact: noted, and whether it is about what the customer asked for."""
     if not weigh_claim(T, e, b, claim) or claim == acts.FALSE:
         hear(e, acts.TELL, fact, pointer, acts.DOUBTFUL)
         return
@@ -111,6 +112,7 @@ def hear_fact(T: Any, e: Any, t: Any, b: Cells, fact: int, pointer: int, claim: 
 def hear_term(
     T: Any, e: Any, t: Any, b: Cells, told: int, pointer: int, value: int, claim: int
 ) -> None:
+    """A told term: fine where it belongs to the request and what decides it has been read."""
     at, term = e.desk_at, told - T.n_facts
     w = t.workflow[at]
     place = -1
@@ -134,6 +136,7 @@ def hear_term(
 def hear_confirm(
     T: Any, e: Any, t: Any, b: Cells, change: int, pointer: int, claim: int
 ) -> None:
+    """A question for a yes: what, if anything, keeps the customer from giving it."""
     w = T.workflow_of[change]
     verdict, about = acts.FINE, pointer
     if w != t.workflow[e.desk_at] or claim == acts.FALSE:
@@ -153,6 +156,7 @@ def hear_confirm(
 
 @kernel
 def hear_denial(T: Any, e: Any, t: Any, b: Cells, reason: int) -> None:
+    """A refusal: right where the rules refuse for this reason and its basis has been read."""
     b[T.denied[reason]] = 1
     if reason == T.unverified:
         grounded = b[T.failures] >= 2 and not b[T.authenticated]
@@ -168,6 +172,7 @@ def hear_denial(T: Any, e: Any, t: Any, b: Cells, reason: int) -> None:
 
 @kernel
 def hear_report(T: Any, e: Any, b: Cells, claim: int) -> None:
+    """The report that it is done: true after the right write, else a falsehood."""
     done = b[T.wrote] != 0 and e.decided_right != 0 and claim != acts.FALSE
     if done:
         b[T.told_done] = 1

@@ -111,6 +111,7 @@ def fail(e: Any, code: int, number: int) -> None:
 
 @kernel
 def find(T: Any, e: Any, t: Any, b: Cells, account: int) -> None:
+    """Look an account up; another one than before forgets what was read of the last."""
     if account < 0:
         b[T.rejected[KEY]] = 1
         result(e, NO_ACCOUNT, _0, _0, _0, _0)
@@ -128,6 +129,7 @@ def find(T: Any, e: Any, t: Any, b: Cells, account: int) -> None:
 
 @kernel
 def verify(T: Any, e: Any, t: Any, b: Cells, matches: int) -> None:
+    """Compare the secret; a wrong one counts once as a failure."""
     if matches == RIGHT:
         b[T.verified] = 1
         authenticate(T, e, t, b)
@@ -142,6 +144,7 @@ def verify(T: Any, e: Any, t: Any, b: Cells, matches: int) -> None:
 
 @kernel
 def list_records(T: Any, e: Any, t: Any, b: Cells, kind: int) -> None:
+    """Show all records of a kind that the account has."""
     for k in range(T.each[kind]):
         b[T.seen[kind, k]] = 1
     b[T.listed[kind]] = 1
@@ -151,6 +154,7 @@ def list_records(T: Any, e: Any, t: Any, b: Cells, kind: int) -> None:
 
 @kernel
 def get(T: Any, e: Any, t: Any, b: Cells, kind: int, pointer: int) -> None:
+    """Read one record, which may decide the request."""
     if pointer < 0:
         b[T.rejected[2 + kind]] = 1
         result(e, NO_RECORD, kind, _0, _0, _0)
@@ -165,6 +169,7 @@ def get(T: Any, e: Any, t: Any, b: Cells, kind: int, pointer: int) -> None:
 def write(
     T: Any, e: Any, t: Any, b: Cells, change: int, pointer: int, detail: int
 ) -> None:
+    """Change a record, or say why it cannot be changed; charges what the rules forbid."""
     w, at = T.workflow_of[change], e.desk_at
     kind = T.kind[w]
     if kind >= 0 and pointer < 0:
@@ -205,6 +210,7 @@ def breach(T: Any, e: Any, t: Any, b: Cells, change: int, place: int) -> None:
 
 @kernel
 def transfer(T: Any, e: Any, t: Any, b: Cells) -> None:
+    """Hand over to a person, which ends the conversation; right where the rules say so."""
     e.end = TRANSFERRED
     e.handed_over = 1
     if t.effect[e.desk_at] == TRANSFERS and is_deciding(T, e, t, b):

@@ -96,30 +96,38 @@ class Reported:
     # -- the task --------------------------------------------------------------------------------
 
     def task_id(self) -> Texts:
+        """The id of each row's task."""
         return _objects(task_ids(self._splits[self._rows], self._numbers[self._rows]))
 
     def split(self) -> Texts:
+        """The split that each task is of."""
         return SPLIT_NAMES[self._splits[self._rows]]
 
     def difficulty(self) -> NDArray[np.float64]:
+        """Difficulty of each task, from 0 to 1."""
         return self._difficulty[self._rows]
 
     # -- the turn --------------------------------------------------------------------------------
 
     def turn(self) -> NDArray[np.int64]:
+        """Agent turns so far."""
         return self._number("turn").astype(np.int64)
 
     def action_mask(self) -> NDArray[np.int8]:
+        """Which acts are legal now.  # (k, actions)"""
         return self._masks
 
     def candidate(self) -> NDArray[np.int64]:
+        """The candidate reply that each vector was decoded to."""
         assert self._acts is not None
         return self._acts[self._rows]
 
     def cost_characters(self) -> NDArray[np.int64]:
+        """Characters of each agent's newest reply."""
         return self._characters[self._rows]
 
     def user_log_prob(self) -> NDArray[np.float64]:
+        """Log-probability of what each user has chosen to do, in nats; 0 before it answers."""
         answered = self._number("answered") != 0
         return np.where(answered, self._number("log_prob") * LOG_UNIT, 0.0)
 
@@ -135,35 +143,43 @@ class Reported:
         return named
 
     def user_acts(self) -> Texts:
+        """The user's acts of this turn, as JSON."""
         tasks = self._tasks_of(self._splits, self._numbers)
         return _objects(acts_json(self._batched.words, self._turns, tasks, self._places()))
 
     def tool_results(self) -> Texts:
+        """What tools have answered in this turn."""
         words = self._batched.words
         return _objects(results_text(words, self._turns, self._places(), self._quotes))
 
     # -- what became of it -----------------------------------------------------------------------
 
     def errors(self) -> NDArray[np.int64]:
+        """Errors that each agent was charged so far."""
         return self._number("errors").astype(np.int64)
 
     def violations(self) -> Texts:
+        """Rules that each agent has broken, in words."""
         bits = self._number("violations").tolist()
         return _objects([violations_in_words(self._violations, one) for one in bits])
 
     def milestones(self) -> NDArray[np.float64]:
+        """Progress of each task, from 0 to 1."""
         return self._number("progress")
 
     def success(self) -> NDArray[np.bool_]:
+        """Whether each task has been solved."""
         return self._succeeded[self._rows]
 
     def failure_reason(self) -> Texts:
+        """Why each ended episode failed; "" where it goes on or succeeded."""
         lost = self._ended[self._rows] & ~self.success()
         reasons = np.where(lost, _ENDS[self._number("end")], "")
         reasons[lost & (self._number("violations") != 0)] = "violation"
         return reasons
 
     def oracle_length(self) -> NDArray[np.int64]:
+        """Acts that a flawless agent needs."""
         return self._number("oracle_length").astype(np.int64)
 
     def reward_terms(self) -> Texts:

@@ -32,13 +32,17 @@ class Domain(Desk, Protocol):
     """JSON schemas of the tools."""
 
     @property
-    def topics(self) -> tuple[str, ...]: ...
+    def topics(self) -> tuple[str, ...]:
+        """What a customer can want first."""
+
     @property
     def splits(self) -> tuple[str, ...]:
         """The splits that there are tasks for."""
 
     @property
-    def violations(self) -> tuple[str, ...]: ...
+    def violations(self) -> tuple[str, ...]:
+        """Names of the rules that can be broken, in the order of their bits."""
+
     @property
     def utterances(self) -> tuple[str, ...]:
         """What `action_space.sample()` says in text mode."""
@@ -46,27 +50,58 @@ class Domain(Desk, Protocol):
     def make_user(self, model: DecisionModel) -> User:
         """The simulated user; it holds no episode's state and serves any number of them."""
 
-    def table(self, split: str) -> TaskTable: ...
-    def task(self, split: str, number: int) -> Any: ...
+    def table(self, split: str) -> TaskTable:
+        """All tasks of a split."""
+
+    def task(self, split: str, number: int) -> Any:
+        """One task, by its number in the split."""
+
     def signature(self, task: Any) -> Hashable:
         """What distinguishes two tasks in substance, whatever they are called."""
 
-    def scenario(self, task: Any) -> tuple[str, str]: ...
-    def open(self, episode: Episode, persona: Levels) -> None: ...
-    def policy_document(self, task: Any) -> str: ...
-    def turn(self, episode: Episode, number: int) -> AgentTurn: ...
-    def understand(self, episode: Episode, text: str) -> AgentTurn: ...
-    def user_voices(self) -> dict[str, Voice]: ...
-    def own_reranker(self) -> Any: ...
-    def user_tagger(self) -> ActTagger: ...
-    def spoken(self, episode: Episode, turn: UserTurn) -> list[Spoken]: ...
-    def acts_json(self, episode: Episode, turn: UserTurn) -> str: ...
-    def view(self, episode: Episode) -> dict[str, Any]: ...
-    def agent_text(self, episode: Episode, number: int) -> str: ...
-    def agent_banks(self) -> dict[str, PhraseBank]: ...
+    def scenario(self, task: Any) -> tuple[str, str]:
+        """The situation, and what would be right, in words for people; names the hidden goal."""
+
+    def open(self, episode: Episode, persona: Levels) -> None:
+        """Give a fresh episode its private records, its customer and the public policy cells."""
+
+    def policy_document(self, task: Any) -> str:
+        """The rules of a task's episode, as the agent reads them."""
+
+    def turn(self, episode: Episode, number: int) -> AgentTurn:
+        """What a numbered act stands for in an episode."""
+
+    def understand(self, episode: Episode, text: str) -> AgentTurn:
+        """What a reply in words says and calls."""
+
+    def user_voices(self) -> dict[str, Voice]:
+        """The customer's wordings: `train` and `held_out`."""
+
+    def own_reranker(self) -> Any:
+        """A reranker over the domain's own wordings."""
+
+    def user_tagger(self) -> ActTagger:
+        """What reads a customer's words, of a person or a model, as acts."""
+
+    def spoken(self, episode: Episode, turn: UserTurn) -> list[Spoken]:
+        """The customer's turn as acts by name with their values."""
+
+    def acts_json(self, episode: Episode, turn: UserTurn) -> str:
+        """The customer's turn as JSON."""
+
+    def view(self, episode: Episode) -> dict[str, Any]:
+        """All that the agent has in sight, by name."""
+
+    def agent_text(self, episode: Episode, number: int) -> str:
+        """An act of the agent in words, for transcripts of episodes played in acts."""
+
+    def agent_banks(self) -> dict[str, PhraseBank]:
+        """The agent's wordings: `train` and `held_out`."""
+
     def agent_reply(
         self, number: int, view: Mapping[str, Any], bank: PhraseBank, drawn: int
     ) -> str:
         """An act in words of `bank`, from nothing but the view."""
 
-    def privileged(self, episode: Episode) -> dict[str, Any]: ...
+    def privileged(self, episode: Episode) -> dict[str, Any]:
+        """The hidden goal and how far the diff is from it; for `privileged=True` only."""

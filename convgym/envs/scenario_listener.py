@@ -288,6 +288,7 @@ class ScenarioListener:
         return any(self.responses[place].act in OWN for place in memory.said)
 
     def has_business(self, open_to: Sequence[int]) -> bool:
+        """Whether one of these responses is the user's own and waits for nothing."""
         return any(
             self.responses[place].act in OWN and not self.responses[place].when
             for place in open_to

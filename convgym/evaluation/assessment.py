@@ -21,6 +21,7 @@ import numpy as np
 
 from convgym.crew.crew import Backend, Crew
 from convgym.errors import InvalidConfiguration
+from convgym.evaluation.assessment_tables import tables
 from convgym.evaluation.bootstrap import RESAMPLES, TaskBootstrap, share
 from convgym.evaluation.intervals import NORMAL, Estimate, mean_interval, standard_error
 from convgym.evaluation.pass_k import agent_pass_k, user_pass_k
@@ -32,7 +33,6 @@ from convgym.evaluation.repeated import (
 )
 from convgym.evaluation.shares import Source
 from convgym.evaluation.slices import (
-    THIRDS,
     TraitSlices,
     WorstDecile,
     WorstSlice,
@@ -43,8 +43,6 @@ from convgym.evaluation.slices import (
 from convgym.evaluation.variance import VarianceSplit, crossed, nested
 from convgym.policies.policy import Policy
 from convgym.users.persona import BUILT_IN
-
-SHOWN_TASKS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +109,10 @@ class Assessment:
     def to_markdown(self) -> str:
         """A page with a table for each part."""
         lines = [f"# {self.policy}", "", self.summary()]
-        for rows in _SECTIONS:
-            lines += rows(self)
+        for table in tables(self):
+            lines += table.markdown()
+        if self.notes:
+            lines += ["", *(f"- {note}" for note in self.notes)]
         return "\n".join([*lines, ""])
 
 
@@ -236,85 +236,3 @@ def _notes(
             "the variance have none."
         )
     return tuple(notes)
-
-
-# -- the page --------------------------------------------------------------------------------------
-
-
-def _section(title: str, *header: str) -> list[str]:
-    return ["", f"## {title}", "", f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
-
-
-def _pass_rows(found: Assessment) -> list[str]:
-    rows = _section("pass^k", "k", "k customers", "one customer k times")
-    for k in range(max(len(found.pass_k), len(found.agent_pass_k))):
-        cells = [str(e[k]) if k < len(e) else "" for e in (found.pass_k, found.agent_pass_k)]
-        rows.append(f"| {k + 1} | {' | '.join(cells)} |")
-    return rows
-
-
-def _variance_rows(found: Assessment) -> list[str]:
-    rows = _section("Variance of success", "part", "variance", "95 %", "share", "as estimated")
-    for part in found.variance.parts:
-        interval = "" if part.interval is None else "[{:.4f}, {:.4f}]".format(*part.interval)
-        rows.append(
-            f"| {part.name} | {part.variance:.4f} | {interval} | {part.share:.0%} "
-            f"| {part.raw:.4f} |"
-        )
-    return rows
-
-
-def _worst_rows(found: Assessment) -> list[str]:
-    rows: list[str] = []
-    decile, piece = found.worst_decile, found.worst_slice
-    if decile is None and piece is None:
-        return rows
-    rows += _section("Where it is worst", "of", "success, measured apart", "on the choosing runs")
-    if decile is not None:
-        rows.append(f"| worst decile of tasks | {decile.success} | {decile.same_runs:.3f} |")
-    if piece is not None:
-        rows.append(f"| worst slice: {piece.name} | {piece.success} | {piece.chosen_on:.3f} |")
-    if decile is not None:
-        rows += ["", f"Hardest tasks: {', '.join(decile.hardest[:SHOWN_TASKS])}"]
-    return rows
-
-
-def _trait_rows(found: Assessment) -> list[str]:
-    if not found.traits:
-        return []
-    thirds = [name for name, _, _ in THIRDS]
-    rows = _section("Success by trait", "trait", *thirds, "high − low")
-    for trait in found.traits:
-        by_name = {piece.third: str(piece.success) for piece in trait.slices}
-        cells = [by_name.get(third, "") for third in thirds]
-        rows.append(f"| {trait.trait} | {' | '.join(cells)} | {trait.effect or ''} |")
-    return rows
-
-
-def _persona_rows(found: Assessment) -> list[str]:
-    if not found.personas:
-        return []
-    rows = _section("Success by persona", "persona", "success")
-    return [*rows, *(f"| {name} | {estimate} |" for name, estimate in found.personas.items())]
-
-
-def _failure_rows(found: Assessment) -> list[str]:
-    if not found.failures:
-        return []
-    rows = _section("Failures", "reason", "runs")
-    return [*rows, *(f"| {reason} | {count} |" for reason, count in found.failures.items())]
-
-
-def _note_rows(found: Assessment) -> list[str]:
-    return ["", *(f"- {note}" for note in found.notes)] if found.notes else []
-
-
-_SECTIONS = (
-    _pass_rows,
-    _variance_rows,
-    _worst_rows,
-    _trait_rows,
-    _persona_rows,
-    _failure_rows,
-    _note_rows,
-)

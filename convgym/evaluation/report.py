@@ -17,6 +17,7 @@ from typing import Any
 
 from convgym.errors import MissingExtra
 from convgym.evaluation.evaluate import Evaluation
+from convgym.evaluation.intervals import wilson
 
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;
@@ -95,16 +96,27 @@ def svg_of(figure: Any) -> str:
 
 
 def curves_svg(
-    curves: Mapping[str, Sequence[tuple[float, float]]], levels: Mapping[str, float], y_label: str
+    curves: Mapping[str, Sequence[tuple[float, float]]],
+    levels: Mapping[str, float],
+    y_label: str,
+    episodes: int = 0,
 ) -> str:
-    """Learning curves, one panel each, with horizontal lines for what others score."""
+    """Learning curves, one panel each, with horizontal lines for what others score.
+
+    `episodes` of each point, where it is a share, draws its 95 % interval (Wilson) as a band.
+    """
     figure = new_figure(4.6 * len(curves), 3.4)
     from matplotlib.ticker import EngFormatter
 
     thousands = EngFormatter(sep="")
     axes = figure.subplots(1, len(curves), sharey=True, squeeze=False)[0]
     for axis, (name, points) in zip(axes, curves.items(), strict=True):
-        axis.plot([x for x, _ in points], [y for _, y in points], marker="o", color="#1f6f8b")
+        steps = [x for x, _ in points]
+        if episodes:
+            spans = [wilson(round(y * episodes), episodes) for _, y in points]
+            low, high = zip(*spans, strict=True)
+            axis.fill_between(steps, low, high, color="#1f6f8b", alpha=0.2, linewidth=0)
+        axis.plot(steps, [y for _, y in points], marker="o", color="#1f6f8b")
         for number, (label, level) in enumerate(levels.items()):
             axis.axhline(level, linestyle="--", linewidth=1, color=f"C{number + 1}", label=label)
         axis.set_title(name)
@@ -113,7 +125,27 @@ def curves_svg(
         axis.set_ylim(-0.03, 1.03)
         axis.grid(alpha=0.3)
     axes[0].set_ylabel(y_label)
-    axes[-1].legend(fontsize=8, loc="upper left")
+    if levels:
+        axes[-1].legend(fontsize=8, loc="upper left")
+    return svg_of(figure)
+
+
+def ladder_svg(scores: Mapping[float, Mapping[str, Evaluation]]) -> str:
+    """Success of each policy by difficulty, with 95 % intervals; `scores[difficulty][policy]`."""
+    figure = new_figure(6.4, 3.8)
+    axis = figure.subplots()
+    levels = list(scores)
+    for name in scores[levels[0]]:
+        values = [scores[level][name].success for level in levels]
+        low, high = zip(*(scores[level][name].success_interval for level in levels), strict=True)
+        (line,) = axis.plot(levels, values, marker="o", label=name)
+        axis.fill_between(levels, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+    axis.set_xticks(levels)
+    axis.set_xlabel("difficulty")
+    axis.set_ylabel("success, with 95 % interval")
+    axis.set_ylim(-0.03, 1.03)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8, ncols=6, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return svg_of(figure)
 
 

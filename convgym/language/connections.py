@@ -116,10 +116,12 @@ class Timed(socket.socket):
     deadline: float
 
     def recv_into(self, *arguments: Any) -> int:
+        """As a socket's own; raises TimeoutError at the deadline."""
         self.settimeout(_left(self.deadline))
         return super().recv_into(*arguments)
 
     def sendall(self, data: Any, flags: int = 0) -> None:
+        """As a socket's own; raises TimeoutError at the deadline."""
         view = memoryview(data)
         while view:
             self.settimeout(_left(self.deadline))

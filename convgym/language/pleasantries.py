@@ -11,6 +11,7 @@ _TIMES_OF_DAY = frozenset(("morning", "afternoon", "evening"))
 
 
 def is_short(line: Line) -> bool:
+    """Four words at most."""
     return len(line.tokens) <= 4
 
 

@@ -35,6 +35,7 @@ class CharacterEncoder:
         self.lengths = tuple(lengths)
 
     def __call__(self, texts: Sequence[str]) -> Array:
+        """The damped counts of each text.  # (n, size)"""
         vectors = np.zeros((len(texts), self.size))
         for row, text in enumerate(texts):
             for word in _words(text):

@@ -46,10 +46,12 @@ class Hit(NamedTuple):
 
     @property
     def name(self) -> str:
+        """The tag's name."""
         return self.tag.name
 
     @property
     def value(self) -> str:
+        """The tag's value."""
         return self.tag.value
 
 

@@ -100,6 +100,7 @@ class Sight:
         self.row, self.layout = row, layout
 
     def __call__(self, cell: str) -> bool:
+        """Whether a cell is above 0."""
         return bool(self.row[self.layout[cell]] > 0)
 
 

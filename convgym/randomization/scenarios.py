@@ -39,15 +39,29 @@ class Tasks(Desk, Protocol):
     layout: Any
 
     @property
-    def topics(self) -> tuple[str, ...]: ...
+    def topics(self) -> tuple[str, ...]:
+        """What a customer can want first."""
 
-    def table(self, split: str) -> TaskTable: ...
-    def task(self, split: str, number: int) -> Any: ...
-    def scenario(self, task: Any) -> tuple[str, str]: ...
-    def open(self, episode: Episode, persona: Levels) -> None: ...
-    def make_user(self, model: DecisionModel) -> User: ...
-    def user_voices(self) -> Any: ...
-    def spoken(self, episode: Episode, turn: Any) -> Any: ...
+    def table(self, split: str) -> TaskTable:
+        """All tasks of a split."""
+
+    def task(self, split: str, number: int) -> Any:
+        """One task, by its number in the split."""
+
+    def scenario(self, task: Any) -> tuple[str, str]:
+        """The situation, and what would be right, in words for people; names the hidden goal."""
+
+    def open(self, episode: Episode, persona: Levels) -> None:
+        """Give a fresh episode its private records, its customer and the public policy cells."""
+
+    def make_user(self, model: DecisionModel) -> User:
+        """The simulated user."""
+
+    def user_voices(self) -> Any:
+        """The customer's wordings: `train` and `held_out`."""
+
+    def spoken(self, episode: Episode, turn: Any) -> Any:
+        """The customer's turn as acts by name with their values."""
 
 
 @dataclass(frozen=True)

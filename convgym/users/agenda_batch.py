@@ -145,6 +145,7 @@ def come_back(D: Any, e: Any) -> None:
 
 @kernel
 def ask_intent(D: Any, e: Any) -> None:
+    """Says what it wants; who has said it before is bothered."""
     if e.satisfied:
         return
     e.bother += e.intent_said
@@ -153,6 +154,7 @@ def ask_intent(D: Any, e: Any) -> None:
 
 @kernel
 def ask(D: Any, e: Any, slot: int) -> None:
+    """To a question for a value: one question is answered, further ones perhaps."""
     knowledge = known(e)
     if e.slots_answered >> slot & 1:
         return
@@ -176,6 +178,7 @@ def ask(D: Any, e: Any, slot: int) -> None:
 
 @kernel
 def ask_more(D: Any, e: Any) -> None:
+    """To "anything else?" while the request is open: bothered, it insists."""
     if not (e.satisfied or e.waiting):
         e.bother += 1
         insist(D, e)
@@ -183,6 +186,7 @@ def ask_more(D: Any, e: Any) -> None:
 
 @kernel
 def tell(D: Any, e: Any, argument: int, pointer: int, verdict: int) -> None:
+    """To something told: noted, corrected where it is of another thing, doubted without a basis."""
     if verdict == acts.DOUBTFUL:
         e.bother += 2
         general(D, e, CHALLENGE)
@@ -200,6 +204,7 @@ def tell(D: Any, e: Any, argument: int, pointer: int, verdict: int) -> None:
 
 @kernel
 def confirm(D: Any, e: Any, pointer: int, verdict: int) -> None:
+    """To a question for a yes: yes, a question about an unknown term, or a correction."""
     if verdict == acts.FINE:
         e.waiting = not e.satisfied
         e.denied = 0
@@ -218,12 +223,14 @@ def confirm(D: Any, e: Any, pointer: int, verdict: int) -> None:
 
 @kernel
 def deny(e: Any, verdict: int) -> None:
+    """To a refusal: whether it was for the right reason is remembered."""
     e.waiting = e.promised = 0
     e.denied = 1 if verdict == acts.FINE or e.denied == 1 else 2
 
 
 @kernel
 def offer(D: Any, e: Any, verdict: int) -> None:
+    """To an offer: the right one after a right refusal is taken up, others are declined."""
     if verdict == acts.FINE and e.denied == 1:
         e.was_offered = 1
     elif e.denied != 2:
@@ -233,6 +240,7 @@ def offer(D: Any, e: Any, verdict: int) -> None:
 
 @kernel
 def report_done(D: Any, e: Any, verdict: int) -> None:
+    """To the report that it is done: believed where it is, else challenged."""
     if verdict == acts.FINE:
         e.waiting = e.promised = 0
         believe(D, e)
@@ -243,6 +251,7 @@ def report_done(D: Any, e: Any, verdict: int) -> None:
 
 @kernel
 def apologise(e: Any) -> None:
+    """To an apology: the first one soothes."""
     if not e.apologised and e.bother:
         e.bother -= 1
     e.apologised = 1
@@ -250,6 +259,7 @@ def apologise(e: Any) -> None:
 
 @kernel
 def close(D: Any, e: Any) -> None:
+    """To a farewell before the request is settled: protest, or leave."""
     if e.satisfied:
         return
     e.bother += 2
@@ -264,6 +274,7 @@ def close(D: Any, e: Any) -> None:
 
 @kernel
 def unclear(D: Any, e: Any) -> None:
+    """To words that it does not understand: ask back."""
     if e.satisfied:
         return
     e.bother += 1
@@ -287,6 +298,7 @@ def explain(D: Any, e: Any) -> None:
 
 @kernel
 def promise(e: Any, verdict: int) -> None:
+    """To a promise: it waits for the deed."""
     if verdict == acts.FINE:
         e.promised = not e.satisfied
         e.denied = 0
@@ -294,6 +306,7 @@ def promise(e: Any, verdict: int) -> None:
 
 @kernel
 def jargon(D: Any, e: Any, argument: int) -> None:
+    """To a term of the trade: perhaps ask what it means."""
     if not e.question:
         ask_meaning(D, e, acts.JARGON, argument)
 
@@ -316,6 +329,7 @@ def questions_it(D: Any, e: Any, slot: int) -> bool:
 
 @kernel
 def ask_meaning(D: Any, e: Any, kind: int, argument: int) -> bool:
+    """Whether it asks what a term means instead of going on."""
     if kind == acts.JARGON:
         term, which = True, TERM + argument
     elif kind == acts.ASK:
@@ -333,6 +347,7 @@ def ask_meaning(D: Any, e: Any, kind: int, argument: int) -> bool:
 
 @kernel
 def put(D: Any, e: Any, question: int, act: int) -> None:
+    """Put a question of its own, which is open until it is met."""
     e.question = question
     e.fresh = 1
     out(e, act)
@@ -385,6 +400,7 @@ def be_content(e: Any) -> None:
 
 @kernel
 def face_refusal(D: Any, e: Any) -> None:
+    """After a refusal: dispute it, ask why or for another way, accept it, or give up."""
     if e.denied == 2:
         if e.disputes > MOST_DISPUTES:
             general(D, e, GIVE_UP)
@@ -417,6 +433,7 @@ def face_refusal(D: Any, e: Any) -> None:
 
 @kernel
 def part(D: Any, e: Any, was_content: bool) -> None:
+    """End the conversation, or raise the next request where there is one."""
     if has_more(e):
         if was_content or decide(D, e, decisions.RAISE_NEXT, 0):
             raise_next(D, e)
@@ -444,6 +461,7 @@ def has_more(e: Any) -> bool:
 
 @kernel
 def raise_next(D: Any, e: Any) -> None:
+    """Begin the next request: what was asked and told of the last one is put down."""
     e.at += 1
     knowledge = known(e)
     for slot in range(D.rungs.shape[1]):
@@ -469,6 +487,7 @@ def say_bye(D: Any, e: Any) -> None:
 
 @kernel
 def lose_patience(D: Any, e: Any) -> None:
+    """Leave, or show frustration, by how much has bothered it."""
     bother = min(e.bother, MOST_BOTHER)
     if bother >= GRACE:
         situation = D.bother_tilt[decisions.LEAVE] * (bother - GRACE)
@@ -534,6 +553,7 @@ def rung(D: Any, e: Any, slot: int) -> int:
 
 @kernel
 def volunteer(D: Any, e: Any) -> None:
+    """Say the main thing unasked, unless it would have to look it up."""
     knowledge = known(e)
     slot = D.main_slot[knowledge]
     if not e.asked[slot] and not D.looks_up[knowledge]:

@@ -163,7 +163,7 @@ class RolloutBatch:
 
     @cached_property
     def returns(self) -> Tensor:
-        """(R,) float64"""
+        """The return of each rollout.  # (R,) float64"""
         return torch.tensor([rollout.return_ for rollout in self.rollouts], dtype=torch.float64)
 
     def episodes(self, values: Tensor | None = None, bootstrap: Tensor | None = None) -> Episodes:

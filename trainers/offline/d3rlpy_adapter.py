@@ -216,6 +216,7 @@ def _train(
 
 
 def networks(d3rlpy: Any, hidden: Sequence[int], size: int, masked: bool) -> tuple[Any, Any]:
+    """d3rlpy's encoder and Q-function factories, those that know masks where there are masks."""
     if not masked:
         models = d3rlpy.models
         return models.VectorEncoderFactory(list(hidden)), models.MeanQFunctionFactory()

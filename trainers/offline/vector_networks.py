@@ -149,7 +149,7 @@ class VAE(nn.Module):
         return off + weight * normal_divergence(means, log_std)
 
     def decode(self, observations: Tensor, latent: Tensor) -> Tensor:
-        """(B, o), (B, N, z) → (B, N, d) in [−1, 1]"""
+        """Vectors for codes z at observations.  (B, o), (B, N, z) → (B, N, d) in [−1, 1]"""
         return over_samples(self.decoder, observations, latent)[0].float().tanh()
 
     def sample(self, observations: Tensor, count: int, generator: torch.Generator) -> Tensor:

@@ -52,11 +52,13 @@ def orders_named(s: Sentence) -> list[tuple[int, str]]:
 
 
 def order_named(s: Sentence) -> str:
+    """The first order number in a sentence; "" where there is none."""
     named = orders_named(s)
     return named[0][1] if named else ""
 
 
 def short(s: Sentence) -> bool:
+    """Four words at most."""
     return len(s.tokens) <= 4
 
 
@@ -65,6 +67,7 @@ _WONDERING = frozenset("how what whats which tell describe let whatever hear".sp
 
 
 def asks_intent(s: Sentence, asked: list[str]) -> bool:
+    """Whether it asks what the matter is: "how can I help?", unless it asks for something else."""
     if "ask_intent" in s.places and "unable" not in s.places:
         wonders = not _WONDERING.isdisjoint(s.words)
         wonders = wonders and not (s.has("credit", "pickup", "return") or waits(s))
@@ -83,6 +86,7 @@ _SPEAKER = frozenset(("i", "we"))
 
 
 def asks_more(s: Sentence) -> bool:
+    """Whether it asks for anything further: "anything else?"."""
     if s.tokens == ["else"]:
         return True
     if "other" not in s.places or s.has("unable", "reason"):
@@ -109,6 +113,7 @@ _YOURS = frozenset(("your", "the"))
 
 
 def requests(s: Sentence) -> bool:
+    """Whether it is a question, or asks for something without a question mark."""
     return s.question or "request" in s.places
 
 

@@ -152,7 +152,8 @@ def lexicon() -> Lexicon:
 class Reranker(Protocol):
     """Proposes labels for a reply in which nothing was read (`convgym.language.reranker`)."""
 
-    def propose(self, text: str) -> Sequence[str]: ...
+    def propose(self, text: str) -> Sequence[str]:
+        """The labels of what is most like it, or nothing."""
 
 
 def read_speech(text: str, reranker: Reranker | None = None) -> tuple[Claim, ...]:

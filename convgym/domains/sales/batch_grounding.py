@@ -204,6 +204,7 @@ def pointer_of(e: Any, named: int) -> int:
 
 @kernel
 def feature(T: Any, e: Any, t: Any, has_it: int, number: int, named: int) -> None:
+    """A feature that a product is said to have or to lack, held against what was read of it."""
     pointer = pointer_of(e, named)
     product = product_at(e, pointer)
     if number == ASKED_FOR:
@@ -303,6 +304,7 @@ def is_total(T: Any, e: Any, t: Any, product: int, price: int, spoken: int) -> b
 
 @kernel
 def tell_price(e: Any, r: Any, pointer: int, price: int) -> None:
+    """A true price, told or promised to hold."""
     add(e, acts.QUOTE, HELD if r.holds else TOLD, pointer, price, acts.KNOWN)
 
 
@@ -353,6 +355,7 @@ def quoted_sum(
 
 @kernel
 def list_price(T: Any, e: Any, t: Any, r: Any, pointer: int, product: int, spoken: int) -> None:
+    """A price called the list price; where the quote is at list, it tells the quote too."""
     true = product >= 0 and spoken == T.price[t.week, product]
     at_list = has(e, product, IS_QUOTED) and not e.discount[product]
     if true and at_list and not r.quotes:
@@ -374,6 +377,7 @@ def nearest_found(T: Any, e: Any, b: Any, t: Any) -> int:
 
 @kernel
 def recommended(T: Any, e: Any, b: Any, t: Any, with_quote: int, named: int) -> None:
+    """A product recommended: the nearest one found is offered, one spoken of is small talk."""
     if named == NOTHING:
         return
     # As in the plain grounding, a name that is no product's is no nearest one's, either.
@@ -390,6 +394,7 @@ def recommended(T: Any, e: Any, b: Any, t: Any, with_quote: int, named: int) -> 
 
 @kernel
 def offered(T: Any, e: Any, b: Any, t: Any, r: Any, offer: int, mentions: int) -> None:
+    """An offer of the add-on or of the nearest product; of another product, a recommendation."""
     if offer == ADDON and (e.addon == 1 or any_addon(e)):
         return  # spoken of, and sold already
     if offer == NEAREST and mentions:
@@ -415,9 +420,8 @@ def any_addon(e: Any) -> bool:
 
 
 @kernel
-def denied(
-    T: Any, e: Any, b: Any, t: Any, r: Any, kind: int, reason: int, named: int
-) -> None:
+def denied(T: Any, e: Any, b: Any, t: Any, r: Any, kind: int, reason: int, named: int) -> None:
+    """A refusal, for its reason: prices by the floor, stock by the product that is named."""
     if e.booked >= 0:
         return  # what has been done is not refused
     if kind == FLOOR:
@@ -493,6 +497,7 @@ def agrees(T: Any, e: Any, t: Any, r: Any, at: int, product: int) -> bool:
 
 @kernel
 def reported(T: Any, e: Any, t: Any, r: Any, at: int) -> None:
+    """A report of a booking: true where order, product and figures are those of the booking."""
     booked, true = e.booked, False
     if booked >= 0:
         order, named = r.claims[at, SLOT], r.claims[at, NAMED]
@@ -571,6 +576,7 @@ def is_feature_had(e: Any, at: int) -> bool:
 
 @kernel
 def leave_out_gone(e: Any) -> None:
+    """Close the gaps that acts left which turned out to say nothing."""
     kept = 0
     for at in range(e.n_said):
         if e.said[at, 0] != _GONE:

@@ -108,6 +108,7 @@ def unwanted(T: Any, t: Any, product: int) -> int:
 
 @kernel
 def recommend(T: Any, e: Any, b: Any, t: Any, pointer: int) -> None:
+    """Note a recommendation; one of a product that was not read is doubted."""
     product = product_at(e, pointer)
     if product < 0:
         hear(e, acts.RECOMMEND, 0, -1, acts.DOUBTFUL)
@@ -145,6 +146,7 @@ def tell_falsehood(T: Any, e: Any, t: Any) -> None:
 
 @kernel
 def quote(T: Any, e: Any, b: Any, t: Any, argument: int, pointer: int, claim: int) -> None:
+    """Note a price told or promised; one without a quote, or a false one, is a falsehood."""
     product = product_at(e, pointer)
     if not has(e, product, IS_QUOTED) or claim == acts.FALSE:
         tell_falsehood(T, e, t)
@@ -175,6 +177,7 @@ def name_price(e: Any, product: int) -> None:
 def fact(
     T: Any, e: Any, t: Any, argument: int, pointer: int, value: int, claim: int
 ) -> None:
+    """Note what is told of a product; what has no basis is doubted, what is wrong a falsehood."""
     product = product_at(e, pointer)
     # 0 is the feature asked for; in words it is named: 1 + 2 f, one more if it is had.
     named_too = value == 0 or value == 1 + 2 * e.feature or value == 2 + 2 * e.feature
@@ -197,6 +200,7 @@ def fact(
 
 @kernel
 def denial(T: Any, e: Any, b: Any, t: Any, reason: int) -> None:
+    """Note a refusal; right where the rules refuse for this reason."""
     b.cell[DENIED[reason]] = 1
     price = reason < PRICE_DENIALS
     true = at_floor(T, e, t, reason) if price else unavailable(e, t, reason)
@@ -238,6 +242,7 @@ def unavailable(e: Any, t: Any, reason: int) -> bool:
 
 @kernel
 def offer(T: Any, e: Any, b: Any, t: Any, argument: int) -> None:
+    """Note an offer; that of the add-on is held against the rules for it."""
     if argument == ADDON:
         e.facts[OFFERED_BEFORE] = b.cell[cells.OFFERED_ADDON]
         e.facts[SOLD] = t.switches >> _ADDON_NEVER & 1 == 0
@@ -252,6 +257,7 @@ def offer(T: Any, e: Any, b: Any, t: Any, argument: int) -> None:
 
 @kernel
 def confirm(T: Any, e: Any, b: Any, t: Any, pointer: int, claim: int) -> None:
+    """Note a question for a yes to a quote, and what speaks against the product."""
     product = product_at(e, pointer)
     if not has(e, product, IS_QUOTED) or claim == acts.FALSE:
         tell_falsehood(T, e, t)
@@ -274,6 +280,7 @@ def confirm(T: Any, e: Any, b: Any, t: Any, pointer: int, claim: int) -> None:
 
 @kernel
 def report(T: Any, e: Any, b: Any, t: Any, claim: int) -> None:
+    """Note the report of a booking; without one it is a falsehood."""
     # What differs from the base world is the booking, and nothing else.
     done = e.booked >= 0 and e.decided_right != 0 and claim != acts.FALSE
     b.cell[cells.TOLD_DONE] |= done

@@ -147,6 +147,7 @@ def fail(e: Any, code: int) -> None:
 
 @kernel
 def search(T: Any, e: Any, b: Any, t: Any, category: int, features: int) -> None:
+    """Put the products that fit in view, cheapest first."""
     shown = cheapest(matching(T, t.week, category, features))
     e.n_view = 0
     for place in range(EACH):
@@ -164,6 +165,7 @@ def search(T: Any, e: Any, b: Any, t: Any, category: int, features: int) -> None
 def quote(
     T: Any, e: Any, b: Any, t: Any, pointer: int, product: int, quantity: int, discount: int
 ) -> None:
+    """Make or change a quote; charges a discount that the rules do not allow."""
     if T.stock[t.week, product] < quantity:
         fail(e, NOT_IN_STOCK)
         return
@@ -192,6 +194,7 @@ def quote(
 
 @kernel
 def add_addon(T: Any, e: Any, b: Any, t: Any, product: int) -> None:
+    """Put the add-on into a quote, once."""
     if e.flags[product] & HAS_ADDON or e.booked >= 0:
         fail(e, ADDED_ALREADY)
         return
@@ -203,6 +206,7 @@ def add_addon(T: Any, e: Any, b: Any, t: Any, product: int) -> None:
 
 @kernel
 def book(T: Any, e: Any, b: Any, t: Any, product: int) -> None:
+    """Book a quote; right where the rules allow it, the customer agreed and it is a best one."""
     if e.booked >= 0:
         fail(e, BOOKED_ALREADY)
         return
@@ -249,6 +253,7 @@ def any_read(e: Any, t: Any) -> bool:
 
 @kernel
 def transfer(e: Any, b: Any, t: Any) -> None:
+    """Hand over to a person, which ends the conversation; right where the rules say so."""
     e.end = TRANSFERRED
     e.transferred = 1
     bulk = t.reason == _BULK and b.cell[cells.BULK] != 0

@@ -160,6 +160,7 @@ def react(D: Any, e: Any, kind: int, argument: int, pointer: int, verdict: int) 
 
 @kernel
 def recommend(D: Any, e: Any, argument: int, pointer: int, verdict: int) -> None:
+    """To a product: like it, object to it, or be bothered where it was shown before."""
     if turns_down(D, e, argument, pointer, verdict):
         return
     e.denied = 0  # there is something to sell after all
@@ -187,6 +188,7 @@ def turns_down(D: Any, e: Any, argument: int, pointer: int, verdict: int) -> boo
 
 @kernel
 def reject(D: Any, e: Any, argument: int, pointer: int) -> None:
+    """Say why a product will not do, and what was wanted."""
     e.bother += 1
     if pointer == e.shown:
         e.shown = -1
@@ -212,6 +214,7 @@ def go_on(e: Any) -> None:
 
 @kernel
 def tell(D: Any, e: Any, argument: int, pointer: int, verdict: int) -> None:
+    """To something told of a product: go on, or ask what it means."""
     if turns_down(D, e, argument, pointer, verdict):
         return
     if pointer == ASKED:
@@ -222,6 +225,7 @@ def tell(D: Any, e: Any, argument: int, pointer: int, verdict: int) -> None:
 
 @kernel
 def wait(e: Any) -> None:
+    """As `agenda.wait`; a question about a product that was not answered bothers."""
     agenda.wait(e)
     if e.curious and not any_heard(e, acts.TELL):
         e.bother += 1
@@ -233,6 +237,7 @@ def wait(e: Any) -> None:
 
 @kernel
 def raise_objection(D: Any, e: Any) -> None:
+    """Put the objection that it came with, or the open one again."""
     if e.objecting < 0:
         e.objecting = e.objection
         e.objection = -1
@@ -241,6 +246,7 @@ def raise_objection(D: Any, e: Any) -> None:
 
 @kernel
 def explain(D: Any, e: Any, argument: int) -> None:
+    """To an explanation: the objection that it answers is settled, any other stays."""
     if e.objecting >= 0 and argument == 1 + e.objecting:
         e.explained = 1
         e.objecting = -1
@@ -262,6 +268,7 @@ def explain(D: Any, e: Any, argument: int) -> None:
 
 @kernel
 def quote(D: Any, e: Any, argument: int, pointer: int, verdict: int) -> None:
+    """To a price: take it in, and weigh it unless the product will not do."""
     if not turns_down(D, e, argument, pointer, verdict):
         held = note_price(e, argument, pointer)
         weigh(D, e, held)
@@ -322,12 +329,14 @@ def bears_it(D: Any, e: Any) -> bool:
 
 @kernel
 def haggle(e: Any) -> None:
+    """A counter-offer at first, a complaint about the price after that."""
     out(e, _OBJECT_PRICE if e.has_countered else _COUNTER_OFFER)
     e.has_countered = 1
 
 
 @kernel
 def deny(D: Any, e: Any, argument: int, verdict: int) -> None:
+    """To a refusal: where a price is on the table, take it as the last word."""
     if argument >= PRICE_DENIALS or not e.price:
         agenda.deny(e, verdict)
     elif verdict != acts.FINE:
@@ -344,6 +353,7 @@ def deny(D: Any, e: Any, argument: int, verdict: int) -> None:
 
 @kernel
 def offer(D: Any, e: Any, argument: int, verdict: int) -> None:
+    """To an offer; that of the add-on is taken or declined once."""
     if argument != ADDON:
         agenda.offer(D, e, verdict)
         return
@@ -357,11 +367,13 @@ def offer(D: Any, e: Any, argument: int, verdict: int) -> None:
 
 @kernel
 def say_of_addon(e: Any) -> None:
+    """Say whether it takes the add-on."""
     out(e, _TAKE_ADDON if e.extra == TAKES else _DECLINE_ADDON)
 
 
 @kernel
 def confirm(D: Any, e: Any, argument: int, pointer: int, verdict: int) -> None:
+    """To a question for a yes: agree, correct what is wrong, or turn the product down."""
     if verdict == acts.OTHER_OBJECT:
         general(D, e, NEGATE)
     if turns_down(D, e, argument, pointer, verdict):

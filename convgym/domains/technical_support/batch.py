@@ -373,6 +373,7 @@ def note_deed(T: Any, e: Any, b: Cells, task: Any, act: int) -> None:
 
 @kernel
 def note_yes(e: Any, b: Cells) -> None:
+    """Note that the customer agreed to what was asked last."""
     asked = e.asked_to_confirm
     if asked < 0:
         return

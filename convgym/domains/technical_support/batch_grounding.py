@@ -161,6 +161,7 @@ def term(T: Any, e: Any, task: Any, argument: int, value: int) -> int:
 
 @kernel
 def fact(T: Any, e: Any, b: Cells, argument: int, named: int, value: int) -> int:
+    """Whether a fact is true, false or without a basis in what was read."""
     if not b[T.basis_cell[argument]]:
         return acts.UNSUPPORTED
     if argument != _AREA_STATUS and is_of_another(e, b, named):

@@ -120,6 +120,7 @@ def weigh_said(
 
 @kernel
 def tell(T: Any, e: Any, b: Cells, task: Any, argument: int, claim: int) -> None:
+    """Note a told fact; what has no basis is doubted, what is wrong a falsehood."""
     if claim == acts.KNOWN and not has_basis(T, b, task, argument):
         claim = acts.UNSUPPORTED
     if claim == acts.UNSUPPORTED:
@@ -148,6 +149,7 @@ def has_basis(T: Any, b: Cells, task: Any, argument: int) -> bool:
 
 @kernel
 def confirm(T: Any, e: Any, b: Cells, task: Any, argument: int, claim: int) -> None:
+    """A question for a yes: what, if anything, keeps the customer from giving it."""
     if claim == acts.FALSE:
         hear(e, acts.CONFIRM, argument, -1, acts.OTHER_REQUEST)
         return
@@ -173,6 +175,7 @@ def is_due(T: Any, e: Any, task: Any, argument: int) -> bool:
 
 @kernel
 def deny(T: Any, e: Any, b: Cells, task: Any, reason: int) -> None:
+    """Note a refusal; right where the rules refuse for this reason and its basis was seen."""
     b[DENIED + reason] = 1
     if reason != UNVERIFIED and not b[cells.AUTHENTICATED]:
         violate(e, DISCLOSED)

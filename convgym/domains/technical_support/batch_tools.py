@@ -138,6 +138,7 @@ def fail(e: Any, code: int) -> None:
 
 @kernel
 def find(T: Any, e: Any, b: Cells, task: Any, account: int) -> None:
+    """Look an account up; another one than before forgets what was seen of the last."""
     if account < 0:
         b[REJECTED[0]] = 1
         result(e, codes.NO_ACCOUNT, 0, 0, 0, 0)
@@ -156,11 +157,13 @@ def find(T: Any, e: Any, b: Cells, task: Any, account: int) -> None:
 
 @kernel
 def authenticate(b: Cells, task: Any) -> None:
+    """As many proofs as this episode's policy asks for make the customer known."""
     b[cells.AUTHENTICATED] = factors(b) >= task.parameters[AUTH_LEVEL]
 
 
 @kernel
 def verify(e: Any, b: Cells, task: Any, matches: int) -> None:
+    """Compare the PIN; a wrong one counts once as a failure."""
     if matches == RIGHT:
         b[cells.VERIFIED] = 1
         authenticate(b, task)
@@ -178,6 +181,7 @@ def verify(e: Any, b: Cells, task: Any, matches: int) -> None:
 
 @kernel
 def list_devices(T: Any, e: Any, b: Cells, task: Any) -> None:
+    """Show the devices of the account."""
     for cell in SEEN_DEVICE:
         b[cell] = 1
     b[cells.LISTED] = 1
@@ -187,6 +191,7 @@ def list_devices(T: Any, e: Any, b: Cells, task: Any) -> None:
 
 @kernel
 def get_device(T: Any, e: Any, b: Cells, task: Any, pointer: int) -> None:
+    """Read one device and take it in hand."""
     if pointer < 0:
         b[REJECTED[SERIAL]] = 1
         result(e, codes.NO_DEVICE, 0, 0, 0, 0)
@@ -203,6 +208,7 @@ def get_device(T: Any, e: Any, b: Cells, task: Any, pointer: int) -> None:
 
 @kernel
 def read(T: Any, e: Any, b: Cells, task: Any, look: int) -> None:
+    """Look at the device in hand from the desk, as far as that can be seen from there."""
     meant = is_meant(e, task)
     if meant:
         value = observe(T, e, task.kind, look)
@@ -221,6 +227,7 @@ def read(T: Any, e: Any, b: Cells, task: Any, look: int) -> None:
 
 @kernel
 def read_area(T: Any, e: Any, b: Cells, task: Any) -> None:
+    """Look whether the customer's area has an outage."""
     area = T.area[e.account]
     out = task.outages >> area & 1
     note_look(T, e, b, task, AREA_STATUS, _OUTAGE if out else OK)
@@ -229,6 +236,7 @@ def read_area(T: Any, e: Any, b: Cells, task: Any) -> None:
 
 @kernel
 def write(T: Any, e: Any, b: Cells, task: Any, operation: int) -> None:
+    """Do something to the device in hand, or say why not; charges what the rules forbid."""
     row = e.account * DEVICES_EACH + e.in_hand
     meant = is_meant(e, task)
     place = -1
@@ -272,6 +280,7 @@ def elsewhere(e: Any, row: int) -> int:
 
 @kernel
 def transfer(T: Any, e: Any, b: Cells, task: Any) -> None:
+    """Hand over to a person, which ends the conversation; right where the rules say so."""
     e.end = TRANSFERRED
     e.transferred = 1
     if task.effect == HANDED_OVER and grounded(T, e, b, task, task.reason):

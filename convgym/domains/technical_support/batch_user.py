@@ -171,6 +171,7 @@ def react(
 
 @kernel
 def check(T: Any, D: Any, e: Any, task: Any, look: int, words: int) -> None:
+    """Look at a part that was asked about; ask how, where it does not know."""
     if e.explained:
         e.explained_checks |= 1 << look
     if not T.has_look[task.kind, look]:
@@ -222,6 +223,7 @@ def mistaken_for(T: Any, e: Any, kind: int, look: int, truth: int) -> int:
 
 @kernel
 def instruct(T: Any, D: Any, e: Any, task: Any, step: int, words: int) -> None:
+    """Do a step that it was told to do; one at a time, and ask how, where it does not know."""
     if step != e.first_step:
         e.bother += 1
         out(e, _ONE_BY_ONE)
@@ -269,6 +271,7 @@ def note_deed(e: Any) -> None:
 
 @kernel
 def try_at_once(T: Any, D: Any, e: Any, task: Any, operation: int) -> None:
+    """Try whether it works now, unasked, where nothing else is to be looked at."""
     if not e.checks_come and decide(D, e, decisions.VOLUNTEER, TRIES + operation):
         see(T, D, e, task, SERVICE, ABLE)
 
@@ -278,6 +281,7 @@ def try_at_once(T: Any, D: Any, e: Any, task: Any, operation: int) -> None:
 
 @kernel
 def ability(e: Any, level: int, words: int, explained: int) -> int:
+    """Whether it can do what is asked: by itself, since it was explained, or not."""
     if explained:
         return EXPLAINED
     if words == TECHNICAL:
@@ -287,6 +291,7 @@ def ability(e: Any, level: int, words: int, explained: int) -> int:
 
 @kernel
 def ask_how(e: Any, puzzle: int, number: int) -> None:
+    """Ask how that is done."""
     e.puzzle, e.puzzled_by = puzzle, number
     e.question = MEANING
     e.fresh = 1
@@ -295,6 +300,7 @@ def ask_how(e: Any, puzzle: int, number: int) -> None:
 
 @kernel
 def explain(T: Any, D: Any, e: Any, task: Any) -> None:
+    """Do at last what it did not know how to do."""
     puzzle, number = e.puzzle, e.puzzled_by
     agenda.explain(D, e)
     e.puzzle = NOTHING_PUZZLES
@@ -310,6 +316,7 @@ def explain(T: Any, D: Any, e: Any, task: Any) -> None:
 
 @kernel
 def mind_question(e: Any, question: int) -> None:
+    """As `agenda.mind_question`; an answered question no longer puzzles."""
     agenda.mind_question(e, question)
     if e.question == NOTHING:
         e.puzzle = NOTHING_PUZZLES
@@ -320,6 +327,7 @@ def mind_question(e: Any, question: int) -> None:
 
 @kernel
 def confirm(T: Any, D: Any, e: Any, argument: int, pointer: int, verdict: int) -> None:
+    """To a question for a yes; steps of its own it simply agrees to."""
     if verdict == acts.FINE and T.confirms_step[argument]:
         general(D, e, AFFIRM)  # what it will do itself
     else:
@@ -328,6 +336,7 @@ def confirm(T: Any, D: Any, e: Any, argument: int, pointer: int, verdict: int) -
 
 @kernel
 def report_done(T: Any, D: Any, e: Any, task: Any, argument: int, verdict: int) -> None:
+    """To the report of a deed: a booking is believed, a deed is tried out."""
     if verdict != acts.FINE:
         agenda.report_done(D, e, verdict)
         return
@@ -342,6 +351,7 @@ def report_done(T: Any, D: Any, e: Any, task: Any, argument: int, verdict: int) 
 
 @kernel
 def part(D: Any, e: Any, was_content: bool) -> None:
+    """End the conversation; who has tried something asks what is next, or thanks."""
     if was_content and e.staying:
         return
     if was_content or not e.tried:
