@@ -23,7 +23,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +78,13 @@ class Tally:
         if seconds > self.slowest:
             self.slowest, self.slowest_of = seconds, what
 
+    def record(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {**vars(self), "counts": dict(self.counts), "faults": dict(self.faults)}
+
     @classmethod
     def of(cls, record: dict[str, Any]) -> Tally:
-        """From what `asdict` gave, by way of JSON."""
+        """From what `record` gave, by way of JSON."""
         made = cls(**record)
         made.counts, made.faults = Counter(made.counts), Counter(made.faults)
         made.memory = [(int(at), float(held)) for at, held in made.memory]
@@ -145,7 +149,7 @@ def _serve(work: Work, seed: int, asked: Any, answers: Any) -> None:
         tally = work(seed, chunk)
         done += 1
         tally.memory.append((done, held()))
-        answers.put((chunk, asdict(tally)))
+        answers.put((chunk, tally.record()))
 
 
 class _Worker:
@@ -204,7 +208,7 @@ def search(
                 continue
             if log is not None:
                 with log.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({"chunk": worker.chunk, **asdict(tally)}) + "\n")
+                    file.write(json.dumps({"chunk": worker.chunk, **tally.record()}) + "\n")
             total += tally
             crew[place].ask(next(left, None))
         if time.monotonic() - told > 60:
