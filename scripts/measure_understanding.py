@@ -18,20 +18,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import random
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 from eval_understanding import misread, spoken_keys
+from hostile import hostile_strings
 
 import convgym  # noqa: F401  registers the environments
 from convgym.desk.state import Case
 from convgym.domains.catalogue import DOMAINS, domain_called
-from convgym.domains.customer_service.understanding import lexicon
 from convgym.engine.keys import child
 from convgym.evaluation.intervals import wilson
 from convgym.evaluation.rollout import play
@@ -40,7 +39,7 @@ from convgym.policies.rendered import RenderedPolicy
 from convgym.policies.roster import ladder
 from convgym.spaces import sanitize
 
-__all__ = ["misread"]
+__all__ = ["hostile_strings", "misread"]
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
 SHOP = "customer-service"
@@ -149,58 +148,6 @@ def _has_looked(env: gym.Env[Any, Any]) -> bool:
 
 
 # -- hostile strings -------------------------------------------------------------------------------
-
-_EVERY_VALUE = " ".join(
-    ("W48213 W51977 14 March 15% 0% 7 Harbour Road, Leith EH6 5AB lena@example.org",
-     "processing packed shipped delivered damaged original store credit cancel return yes")
-)  # fmt: skip
-_PIECES = (
-    "", " ", "\n", "\t", "\0", "\ud800", "\udfff", "\u0301", "\u0f73", "\uff9e", "\ufdfa", "👍🏽",
-    "not ", "no ", "never ", "unless ", "if ", "before ", "shipped ", "W48213 ", "W48213,",
-    "14 March ", "1 March, ", "15% fee, ", "fee ", "return ", "cancel ", "delivered ",
-    "store credit ", "shall i cancel ", "has been ", "your address ", "7 Harbour View ",
-    "?", "!", ".", ",", ";", "|", "* ", " - ", "1) ", "'", '"', "`", "```json\n", "\\",
-    "(", ")", "[", "]", "{", "}", "<", ">", "<think>", "</think>", "<tool_call>", "</tool_call>",
-    "<|im_start|>", "<|im_end|>", "[INST]", '{"name": ', '{"tool_calls": [',
-    '{"name": "cancel_order", "arguments": {"order": "W48213"}',
-    '{"function": {"name": "x", "arguments": "{', "a.", "a@", "@.", "1e999", "-0", "NaN", "word ",
-    _EVERY_VALUE,
-)  # fmt: skip
-
-
-def hostile_strings(number: int, seed: int = 0) -> Iterator[str]:
-    """Seeded strings that nobody sane would send; every hundredth is very long."""
-    yield from (
-        "",
-        "a" * 2**20,
-        "\0" * 2**20,
-        "e" + "\u0301\u0323" * 32_000,
-        "[" * 100_000,
-        "." * 4000 + "x",
-        "@." * 2000 + "x",
-        ("a" + "._" * 20) * 100,
-        "{" + " " * 4000,
-        "not " * 1000,
-        "it has been cancelled and the return has been created " * 80,
-        '{"name": ' * 20_000,
-        '{"name": "x", "arguments": ' + '{"a": ' * 50_000,
-        "<think>" * 50_000,
-        "<tool_call>" * 50_000,
-        "<tool_call>{}</tool_call>" * 10_000,
-    )
-    rng = random.Random(seed)
-    cues = sorted(lexicon().phrases())
-    for place in range(16, number):
-        length = 4000 if place % 100 == 0 else rng.choice((1, 3, 10, 40, 200))
-        kind = rng.randrange(4)
-        if kind == 0:  # one piece over and over
-            yield rng.choice(_PIECES) * length * 5
-        elif kind == 1:  # any pieces
-            yield "".join(rng.choices(_PIECES, k=length))
-        elif kind == 2:  # cue words without sense
-            yield " ".join(rng.choices(cues, k=length))
-        else:  # any characters at all
-            yield "".join(chr(rng.randrange(0x110000)) for _ in range(length))
 
 
 def slowest(number: int, seed: int, domain: str = SHOP) -> float:

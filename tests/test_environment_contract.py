@@ -30,6 +30,7 @@ from driven import (
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
+from hostile import ODD
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -393,16 +394,6 @@ def test_a_numpy_integer_is_an_act_too(environment_id):
     assert answers[0] == answers[1] == answers[2]
 
 
-ODD = [
-    "", " ", "\0", "\ud800", "a" * 20_000, "{", "}" * 3000, "[" * 4000, "<tool_call>",
-    "</tool_call><think>", "<|im_end|>", '{"name": null}', '{"name": "x", "arguments": 3}',
-    '{"tool_calls": [1, null, {"function": []}]}', '{"name": "get_order", "arguments": {}}',
-    '<tool_call>{"name": "get_order", "arguments": {"order": "order:99999999999999"}}</tool_call>',
-    '<tool_call>{"name": "find_customer", "arguments": "{\\"email\\": \\"\\\\ud800\\"}"}',
-    '<tool_call>{"name": "x", "arguments": "' + "[" * 3000 + '"}</tool_call>',
-    '<tool_call>{"name": "x", "arguments": {"a": ' + "[" * 1500 + "]" * 1500 + "}}</tool_call>",
-    '{"name": "' + "\\u4e2d" * 400 + '", "arguments": {}}', '{"name": ' + "1" * 4000 + "}",
-]  # fmt: skip
 PIECES = st.one_of(
     st.sampled_from(ODD),
     st.text(max_size=30),

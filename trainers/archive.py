@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgym.errors import InvalidConfiguration
+from convgym.language.archive import DAMAGE, opened
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -82,11 +83,11 @@ def read_archive(path: str | os.PathLike[str], format_: str) -> tuple[dict[str, 
     Raises InvalidConfiguration for a file that is missing, damaged or of another format.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with opened(path) as archive:
             about = json.loads(archive.read(_ABOUT))
             arrays = from_safetensors(archive.read(_WEIGHTS))
         found = about["format"]
-    except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
+    except DAMAGE as error:
         raise InvalidConfiguration(f"{path} cannot be read as a {format_}: {error}") from error
     if found != format_:
         raise InvalidConfiguration(f"{path} is a {found}; this takes a {format_}")

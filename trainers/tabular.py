@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from convgym.engine.keys import child
 from convgym.errors import InvalidConfiguration
+from convgym.language.archive import DAMAGE
 from convgym.policies.policy import ActPolicy, Policy, Probabilities, belief_of
 from trainers.archive import read_archive, write_archive
 from trainers.callbacks import Callback
@@ -145,7 +146,7 @@ class TabularPolicy(ActPolicy):
         _, arrays = read_archive(path, _POLICY)
         try:
             return cls(Table.of(arrays))
-        except (KeyError, TypeError, ValueError) as error:
+        except DAMAGE as error:
             raise InvalidConfiguration(f"{path} is no whole tabular policy: {error}") from error
 
 

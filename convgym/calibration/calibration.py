@@ -39,7 +39,7 @@ from convgym.calibration.turns import UserTurns
 from convgym.conversation import Conversation
 from convgym.data.splits import split_indices
 from convgym.errors import InvalidConfiguration
-from convgym.language.archive import Arrays, read_archive, write_archive
+from convgym.language.archive import DAMAGE, Arrays, read_archive, write_archive
 from convgym.language.encoders import Encoder, encoder_of
 from convgym.randomization.randomizer import DomainRandomizer
 from convgym.users.fitted_user import CALIBRATION, USER, FittedUser
@@ -139,7 +139,7 @@ class Calibration:
         """Read what `save` wrote; raises InvalidConfiguration for anything else."""
         try:
             return cls._of(*read_archive(path, CALIBRATION))
-        except (KeyError, TypeError, ValueError) as error:
+        except DAMAGE as error:
             told = str(error)
             if not isinstance(error, InvalidConfiguration):
                 told = f"{path} holds no whole {CALIBRATION!r}, with the log's users: {error!r}"

@@ -101,13 +101,13 @@ class MetricsLog:
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
-    """The rows of a run, without lines that were cut short."""
+    """The rows of a run, without lines that were cut short or are no row."""
     rows = []
-    for line in path.read_text("utf-8").splitlines() if path.exists() else []:
+    for line in path.read_bytes().splitlines() if path.is_file() else []:
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-        if isinstance(row, dict) and "step" in row:
+        if isinstance(row, dict) and isinstance(row.get("step"), int | float):
             rows.append(row)
     return rows

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from convgym.data.reply_clusters import ReplyClusters
 from convgym.errors import DatasetError, InvalidConfiguration, InvalidLog
 from convgym.language import act_tagger
 from convgym.language.act_tagger import ActTagger
-from convgym.language.archive import identity_of, read_archive, write_archive
+from convgym.language.archive import DAMAGE, identity_of, read_archive, write_archive
 from convgym.language.encoders import Encoder
 
 OTHER = "other"
@@ -98,6 +98,17 @@ class AgentActs:
         Raises InvalidConfiguration for another file or another encoder.
         """
         about, arrays = read_archive(path, _FORMAT)
+        try:
+            return cls._of(about, arrays, encoder, path)
+        except InvalidConfiguration:
+            raise
+        except DAMAGE as error:
+            raise InvalidConfiguration(f"{path} holds no whole acts: {error!r}") from error
+
+    @classmethod
+    def _of(
+        cls, about: Mapping[str, Any], arrays: Mapping[str, Any], encoder: Encoder, path: Any
+    ) -> AgentActs:
         spoken: dict[str, Any] = about["speech"]
         speech: ActTagger | ReplyClusters
         if spoken["format"] == act_tagger.FORMAT:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -102,12 +103,17 @@ class Recipe:
 
 def read_recipe(dataset_id: str) -> Recipe:
     """The recipe of a known dataset; raises DatasetError for an unknown one."""
-    content = tomllib.loads(recipe_path(dataset_id).read_text(encoding="utf-8"))
+    return recipe_in(recipe_path(dataset_id), dataset_id)
+
+
+def recipe_in(path: Path, dataset_id: str) -> Recipe:
+    """The recipe in a file; raises InvalidConfiguration for one that is none."""
     try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
         for name in content.keys() & {"behavior", "infos", "hard"}:
             content[name] = tuple(content[name])
         return Recipe(dataset_id=dataset_id, **content)
-    except (KeyError, TypeError) as error:
+    except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise InvalidConfiguration(f"the recipe of {dataset_id!r} is faulty: {error}") from error
 
 

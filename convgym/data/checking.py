@@ -12,7 +12,7 @@ import numpy as np
 
 from convgym.data.building import read_recipe
 from convgym.data.episodes import content_hash
-from convgym.data.local_root import minari_module
+from convgym.data.minari_reading import episodes_of, opened
 from convgym.data.recipes import recipe_ids
 from convgym.errors import DatasetError
 
@@ -27,9 +27,8 @@ def check_content(dataset_id: str, folder: Path) -> MinariDataset:
     other episodes than the recipe of this id promises; without a recipe, where they do not fit
     together.
     """
-    minari = minari_module()
+    dataset = opened(folder)
     try:
-        dataset = minari.MinariDataset(folder)
         came = str(dataset.spec.dataset_id)
         content = content_hash(dataset) if dataset_id in recipe_ids() else ""
     except Exception as error:  # whatever a file may do to h5py, json and Minari
@@ -55,7 +54,7 @@ def check_episodes(dataset: MinariDataset) -> None:
     reward each; as many episodes and steps as the metadata says.
     """
     count = steps = 0
-    for episode in dataset.iterate_episodes():
+    for episode in episodes_of(dataset):
         fault = _fault(episode)
         if fault:
             raise DatasetError(f"episode {episode.id} of {dataset.spec.dataset_id!r} {fault}")

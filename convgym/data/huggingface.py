@@ -32,6 +32,8 @@ ROWS = 500
 """Rows of a .parquet file that are made Python values at once."""
 TABLES = (".parquet", ".arrow")
 LINES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".json", ".json.gz", ".json.zst")
+_BROKEN = (OSError, ValueError, LookupError, TypeError, MemoryError, SystemError)
+"""What pyarrow raises over a damaged table; its own errors are of the first three."""
 NO_DATA = ("state.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json")
 SPLITS = ("train", "training", "test", "testing", "dev", "validation", "valid", "val", "eval")
 
@@ -57,7 +59,7 @@ def _source(path: Path, limit: int) -> Callable[[], Records]:
     table = _Table(path)
     try:
         next(iter(table), None)  # now, because no pass can mend what is no table
-    except (OSError, ValueError) as error:  # pyarrow's own errors are such
+    except _BROKEN as error:
         raise DatasetError(f"{path} cannot be read as a table: {_line(error)}.") from error
     return partial(_row_records, table)
 
@@ -74,7 +76,13 @@ def _files(path: Path, split: str) -> list[Path]:
             raise DatasetError(f"{path} has no split {split!r}; it has {', '.join(splits)}.")
         path = path / split
     if (path / "state.json").exists():
-        return [path / file["filename"] for file in _field(path / "state.json", "_data_files")]
+        listed = _field(path / "state.json", "_data_files")
+        try:
+            return [path / file["filename"] for file in listed]
+        except (KeyError, TypeError) as error:
+            raise DatasetError(
+                f"{path / 'state.json'} is not what save_to_disk writes: {error!r}."
+            ) from error
     files = [
         file
         for file in sorted(path.rglob("*"))
@@ -97,7 +105,7 @@ def _files(path: Path, split: str) -> list[Path]:
 def _field(path: Path, key: str) -> Any:
     try:
         return json.loads(path.read_bytes())[key]
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DatasetError(f"{path} is not what save_to_disk writes: {error!r}.") from error
 
 
@@ -158,7 +166,7 @@ def _row_records(rows: Iterable[Row]) -> Records:
     try:
         for row in rows:
             yield row, _plain(row)
-    except (OSError, ValueError) as error:
+    except _BROKEN as error:
         yield b"", InvalidLog(f"no row can be read from here on: {_line(error)}")
 
 

@@ -24,6 +24,7 @@ from convgym.data.local_root import (
     minari_module,
     settle,
 )
+from convgym.data.minari_reading import opened
 from convgym.data.recipes import recipe_ids, recipes_folder
 from convgym.data.remotes import SCHEMES, StaticRemote
 from convgym.errors import DatasetError, InvalidConfiguration
@@ -56,8 +57,8 @@ def load_dataset(
             raise InvalidConfiguration(f"sources holds {source!r}; take of {', '.join(SOURCES)}")
     where = remote or os.environ.get(_REMOTE)
     for source in sources:
-        if source == "local" and (local_path(dataset_id) / "data").exists():
-            return minari_module().load_dataset(dataset_id)
+        if source == "local" and (place := local_path(dataset_id) / "data").exists():
+            return opened(place)
         if source == "packaged" and dataset_id in packaged_ids():
             return download_dataset(dataset_id, packaged_remote())
         if source == "remote" and where and dataset_id in remote_ids(where, dataset_id):

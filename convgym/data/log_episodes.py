@@ -45,6 +45,8 @@ from convgym.spaces import sanitize
 if TYPE_CHECKING:
     from minari.data_collector import EpisodeBuffer
 
+_MISFIT = (ValueError, TypeError, AttributeError, AssertionError, RecursionError, OverflowError)
+"""What values of another type than a form's make it raise."""
 FORMS = ("features", "message", "transcript")
 _SPEAKERS = {"user": CUSTOMER, "assistant": AGENT, "tool": TOOL, "system": "System"}
 _HALFWAY = 10
@@ -187,9 +189,10 @@ class LogEpisodes:
         """
         try:
             about = json.loads((Path(folder) / "log_form.json").read_text(encoding="utf-8"))
-            name = about.pop("encoder")
+            name = str(about.pop("encoder"))
             form = LogForm(**about)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            spaces.Text(form.observation_length), spaces.Text(form.action_length)
+        except (OSError, LookupError, *_MISFIT) as error:
             raise DatasetError(f"{folder} holds no form of a log: {error}") from error
         encoder = encoder or _hashed(name)
         if encoder is None or encoder.name != name:

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgym.data.info_fields import info_column
+from convgym.data.minari_reading import episodes_of
 from convgym.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def read_episodes(
     Of Dict observations, `part` is read, or several of them. Raises DatasetError for an episode
     whose lengths or flags do not fit together.
     """
-    return [_arrays(episode, discount, part) for episode in dataset.iterate_episodes()]
+    return [_arrays(episode, discount, part) for episode in episodes_of(dataset)]
 
 
 def _arrays(episode: Any, discount: float, part: Parts) -> EpisodeArrays:

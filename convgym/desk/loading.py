@@ -85,7 +85,7 @@ def read_toml(path: Traversable) -> dict[str, Any]:
     """A TOML file's content; raises InvalidConfiguration with its name."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InvalidConfiguration(
             f"{path} cannot be read as TOML ({error}); a domain's folder needs it"
         ) from None

@@ -32,7 +32,7 @@ from convgym.envs.batched_views import BatchedViews
 from convgym.envs.batched_words import BatchedWords
 from convgym.envs.conversation_env import ConversationEnv
 from convgym.envs.modes import ACTION_LENGTH
-from convgym.envs.rows import row_of
+from convgym.envs.rows import is_one_each, reset_asked, row_of
 from convgym.errors import InvalidAction, InvalidConfiguration
 from convgym.spaces import sanitize
 
@@ -104,10 +104,10 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
         The other options are those of a single environment's `reset`, for all of them. A seed is
         that of the first row, and each row after it has the next; or one for each row.
         """
-        rest = dict(options or {})
-        mask = rest.pop("reset_mask", None)
-        rows = self._every if mask is None else self._rows_of(mask)
-        self._begin(rows, self._seeds(seed, rows), rest)
+        seeds, mask, rest = reset_asked(self.num_envs, seed, options)
+        rows = self._every if mask is None else np.flatnonzero(mask).astype(np.int32)
+        given = None if seed is None else [seeds[row] for row in rows.tolist()]
+        self._begin(rows, given, rest)
         self._hear_openings(rows)
         self._episodes.look()
         some = None if mask is None else rows
@@ -148,29 +148,6 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
             (row_of(seen, place), {name: values[row] for name, values in kept.items()})
             for place, row in enumerate(rows)
         ]
-
-    def _seeds(
-        self, seed: int | Sequence[int | None] | None, rows: Rows
-    ) -> list[int | None] | None:
-        if seed is None:
-            return None
-        if isinstance(seed, int | np.integer):
-            return [int(seed) + row for row in rows.tolist()]
-        if len(seed) != self.num_envs:
-            raise ValueError(
-                f"{len(seed)} seeds came for {self.num_envs} environments; give one for each, or "
-                "one number for all"
-            )
-        return [seed[row] for row in rows.tolist()]
-
-    def _rows_of(self, mask: Any) -> Rows:
-        fits = isinstance(mask, np.ndarray) and mask.dtype == bool
-        if not (fits and mask.shape == (self.num_envs,) and mask.any()):
-            raise InvalidConfiguration(
-                f"reset_mask={mask!r:.60}; it has to be an array of {self.num_envs} bools with at "
-                "least one True"
-            )
-        return np.flatnonzero(mask).astype(np.int32)
 
     def _begin(
         self,
@@ -283,7 +260,10 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _checked(self, actions: Any) -> Rows:
         """Actions as act numbers; raises InvalidAction for anything else."""
-        numbers = np.asarray(actions)
+        try:
+            numbers = np.asarray(actions)
+        except ValueError:  # rows of unequal length
+            numbers = np.array(str(actions))
         most = len(self._needs)
         whole = numbers.shape == (self.num_envs,) and numbers.dtype.kind in "iu"
         if not whole or numbers.min() < 0 or numbers.max() >= most:
@@ -296,10 +276,10 @@ class BatchedVectorEnv(VectorEnv[Any, Any, Any]):
     def _read(self, actions: Any) -> Rows:
         """Replies as their places among those read; raises InvalidAction for anything else."""
         assert self._replies is not None
-        if isinstance(actions, str) or len(actions) != self.num_envs:
+        if not is_one_each(actions, self.num_envs):
             raise InvalidAction(
-                f"{1 if isinstance(actions, str) else len(actions)} texts came for "
-                f"{self.num_envs} environments; give one for each"
+                f"{actions!r:.60} came for {self.num_envs} environments; give a list of texts, one "
+                "for each"
             )
         return self._replies.places(actions)
 

@@ -72,14 +72,15 @@ class Candidates:
         Lengths do not count. Of candidates as near, to six digits, the first is taken; from a
         vector of zeros all are as near. Raises InvalidAction for what are no finite numbers.
         """
-        numbers = self._checked(actions, masks.shape[:-1])
+        numbers = self.checked(actions, masks.shape[:-1])
         largest = np.abs(numbers).max(axis=-1, keepdims=True)
         scaled = np.rint(numbers / np.where(largest > 0.0, largest, 1.0) * _GRID)
         cosines = scaled @ self._grid.T  # (…, acts)
         chosen: NDArray[np.intp] = np.where(masks != 0, cosines, -np.inf).argmax(axis=-1)
         return chosen
 
-    def _checked(self, actions: Any, rows: tuple[int, ...]) -> NDArray[np.float64]:
+    def checked(self, actions: Any, rows: tuple[int, ...] = ()) -> NDArray[np.float64]:
+        """The actions as numbers; raises InvalidAction for what are none.  # (*rows, dim)"""
         shape = (*rows, self.vectors.shape[1])
         try:
             given = np.asarray(actions)

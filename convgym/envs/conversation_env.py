@@ -350,19 +350,27 @@ class ConversationEnv(gym.Env[Any, Any]):
         self._transcript.add(AGENT, text)
         return self._domain.understand(episode, text), len(text)
 
+    def check_action(self, action: Any) -> None:
+        """Raises InvalidAction for what is no action here, as `step` does; changes nothing."""
+        if self._action == "text":
+            sanitize(action, 0)
+        elif self._action == "embedding":
+            self.embedding.candidates.checked(action)
+        # The space's own check takes a tenth of the step.
+        elif not (type(action) is int and 0 <= action < self._n_acts):
+            if not self.action_space.contains(action):
+                raise InvalidAction(
+                    f"the action {str(action)[:40]!r} is not a whole number from 0 to "
+                    f"{len(self._domain.actions) - 1}"
+                )
+
     def _number(self, episode: Episode, action: Any) -> int:
         """Which act an action is, noted where it was decoded; raises InvalidAction for none."""
         if self._action == "embedding":
             mask = self._infos.mask(episode.belief)
             self._infos.candidate = int(self.embedding.candidates.nearest(action, mask))
             return self._infos.candidate
-        # The space's own check takes a tenth of the step.
-        plain = type(action) is int and 0 <= action < self._n_acts
-        if not (plain or self.action_space.contains(action)):
-            raise InvalidAction(
-                f"the action {str(action)[:40]!r} is not a whole number from 0 to "
-                f"{len(self._domain.actions) - 1}"
-            )
+        self.check_action(action)
         return int(action)
 
     def _ask_for_words(self) -> WriteRequest | None:

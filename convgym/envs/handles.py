@@ -199,7 +199,9 @@ what stands under them gets no handle. Of Dict observations only |
 
     def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Write the handles of a reply out, and shorten what it brings."""
-        written = self.handles.expand(action)[: self._longest]
+        written = action
+        if isinstance(action, str):  # what is no text is for the environment to refuse
+            written = self.handles.expand(action)[: self._longest]
         observation, reward, terminated, truncated, info = self.env.step(written)
         return self._shown(observation), reward, terminated, truncated, info
 

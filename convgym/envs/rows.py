@@ -1,6 +1,7 @@
 """Single rows of a vector environment: what they hold, and how some of them begin anew.
 
     reset_rows(envs, rows, seeds, options)   these rows begin, each with its own seed and options
+    reset_asked(num_envs, seed, options)     what a reset of all rows asks for, if it may
     row_of(batch, row)                       what one row of a batch of observations holds
     rows_of, as_arrays, put_row              some rows of it; texts as arrays; one row replaced
 
@@ -48,6 +49,40 @@ def attribute_of(envs: Envs, name: str, default: Any = None) -> Any:
         return base.get_attr(name)[0]
     except AttributeError:
         return default
+
+
+def reset_asked(
+    num_envs: int, seed: Any, options: Any
+) -> tuple[list[int | None], NDArray[np.bool_] | None, dict[str, Any]]:
+    """(a seed for each row, `reset_mask` if it is among the options, the other options).
+
+    Raises InvalidConfiguration for seeds that are not one number or one for each row, options that
+    are no mapping, and a mask that is no array of bools with at least one True.
+    """
+    if not (options is None or isinstance(options, Mapping)):
+        raise InvalidConfiguration(f"reset's options are {options!r:.60}; they must be a dict")
+    rest = dict(options or {})
+    mask = rest.pop("reset_mask", None)
+    fits = isinstance(mask, np.ndarray) and mask.dtype == bool
+    if mask is not None and not (fits and mask.shape == (num_envs,) and mask.any()):
+        raise InvalidConfiguration(
+            f"reset_mask={mask!r:.60}; it has to be an array of {num_envs} bools with at least one "
+            "True"
+        )
+    if seed is None or isinstance(seed, int | np.integer):
+        return [None if seed is None else int(seed) + row for row in range(num_envs)], mask, rest
+    if not is_one_each(seed, num_envs):
+        raise InvalidConfiguration(
+            f"seed={seed!r:.60}; give one number for all, or {num_envs}, one for each environment"
+        )
+    return list(seed), mask, rest
+
+
+def is_one_each(values: Any, count: int) -> bool:
+    """Whether this is a list, a tuple or an array of so many things, and no text."""
+    if isinstance(values, np.ndarray):
+        return values.ndim > 0 and len(values) == count
+    return isinstance(values, list | tuple) and len(values) == count
 
 
 def row_of(batch: Any, row: int) -> Any:

@@ -12,6 +12,7 @@ passes the floor. Who calls a tool keeps the floor until it speaks.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -226,7 +227,8 @@ class TwoSidedEnv(AECEnv[str, Any, Any]):
 
         A key called `options`, which PettingZoo's own tests send, means nothing.
         """
-        options = {k: v for k, v in (options or {}).items() if k != "options"} or None
+        if isinstance(options, Mapping):  # what is none is refused below
+            options = {k: v for k, v in options.items() if k != "options"} or None
         observation, info = self._env.begin(seed, options)
         episode = self._env.episode
         self.agents = [*self.possible_agents]

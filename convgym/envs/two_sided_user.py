@@ -169,7 +169,10 @@ class UserCodec:
         return Intent(calls, (), Offered(said), bool(said) or not calls)
 
     def _numbers(self, action: Any) -> list[int]:
-        array = np.asarray(action) if isinstance(action, np.ndarray | list | tuple) else None
+        try:
+            array = np.asarray(action) if isinstance(action, np.ndarray | list | tuple) else None
+        except ValueError:  # rows of unequal length
+            array = None
         fits = array is not None and array.shape == (self.width,) and array.dtype.kind in "iu"
         if array is None or not fits or (array < 0).any() or (array >= len(self.names)).any():
             raise InvalidAction(

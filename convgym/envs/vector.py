@@ -18,6 +18,8 @@ from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
 from convgym.envs.conversation_env import ConversationEnv
+from convgym.envs.rows import reset_asked
+from convgym.errors import InvalidAction
 from convgym.language.writing import WriteRequest
 
 if TYPE_CHECKING:
@@ -37,13 +39,7 @@ class ConversationVectorEnv(SyncVectorEnv):
         options: dict[str, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
         """Begin all episodes, or those of `options["reset_mask"]`; openings are written at once."""
-        seeds: Sequence[int | None]
-        if seed is None or isinstance(seed, int):
-            seeds = [None if seed is None else seed + row for row in range(self.num_envs)]
-        else:
-            seeds = seed
-        rest = dict(options or {})
-        mask = rest.pop("reset_mask", None)
+        seeds, mask, rest = reset_asked(self.num_envs, seed, options)
         requests = [
             env.prepare_reset(seed=one, options=rest or None)
             if mask is None or mask[row]
@@ -54,14 +50,32 @@ class ConversationVectorEnv(SyncVectorEnv):
         return super().reset(seed=seed, options=options)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """One step of every row; the words of all rows are written at once."""
-        each = tuple(iterate(self.action_space, actions))
+        """One step of every row; the words of all rows are written at once.
+
+        Raises InvalidAction before any row has stepped.
+        """
+        each = self._checked(actions)
         requests = [
             env.prepare_reset() if self._begins(row) else env.prepare(action)
             for row, (env, action) in enumerate(zip(self._rows(), each, strict=True))
         ]
         self._write(requests)
         return super().step(each if isinstance(actions, tuple) else actions)
+
+    def _checked(self, actions: Any) -> tuple[Any, ...]:
+        """An action for each row; of rows that are due for a reset nobody looks at it."""
+        try:
+            each = tuple(iterate(self.action_space, actions))
+        except (TypeError, ValueError, gym.error.CustomSpaceError):
+            each = ()
+        if len(each) != self.num_envs or isinstance(actions, str):
+            raise InvalidAction(
+                f"{actions!r:.60} came for {self.num_envs} environments; give an action for each"
+            )
+        for row, (env, action) in enumerate(zip(self._rows(), each, strict=True)):
+            if not self._begins(row):
+                env.check_action(action)
+        return each
 
     @property
     def candidates(self) -> tuple[str, ...]:

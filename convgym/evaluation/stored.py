@@ -166,12 +166,15 @@ def write_stored(path: str | os.PathLike[str], episodes: Iterable[StoredEpisode]
 
 def read_stored(path: str | os.PathLike[str]) -> Iterator[StoredEpisode]:
     """The episodes of a file of JSON lines; raises DatasetError with the line that is wrong."""
-    with Path(path).open(encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                yield from_record(json.loads(line))
-            except (ValueError, DatasetError) as error:
-                raise DatasetError(f"line {number} of {path}: {error}") from None
+    try:
+        lines = Path(path).read_bytes().splitlines()
+    except OSError as error:
+        raise DatasetError(f"{path} cannot be read: {error.strerror}") from error
+    for number, line in enumerate(lines, 1):
+        try:
+            yield from_record(json.loads(line))
+        except (ValueError, RecursionError, DatasetError) as error:
+            raise DatasetError(f"line {number} of {path}: {error}") from None
 
 
 def from_record(record: object) -> StoredEpisode:

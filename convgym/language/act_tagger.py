@@ -159,7 +159,10 @@ class ActTagger:
     @classmethod
     def of_content(cls, about: Mapping[str, Any], arrays: Mapping[str, Any]) -> ActTagger:
         """The tagger of such `content`; raises InvalidConfiguration where it does not fit."""
-        acts, weights = about["acts"], arrays["weights"]
+        try:
+            acts, weights = list(map(str, about["acts"])), arrays["weights"]
+        except (KeyError, TypeError) as error:
+            raise InvalidConfiguration(f"it is no whole tagger: {error!r} is missing") from error
         if weights.shape != (ROWS + POSITIONS, len(acts)):
             raise InvalidConfiguration(
                 f"weights of shape {weights.shape} came for {len(acts)} acts; a tagger has "

@@ -12,9 +12,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -26,11 +28,13 @@ from convgym.errors import InvalidConfiguration
 
 Arrays = Mapping[str, NDArray[Any]]
 _ABOUT = "about.json"
-_DAMAGE = (
-    OSError, zipfile.BadZipFile, zlib.error, RuntimeError, KeyError, TypeError, ValueError,
-    EOFError,
+DAMAGE = (
+    OSError, zipfile.BadZipFile, zlib.error, struct.error, RuntimeError, LookupError, TypeError,
+    ValueError, AttributeError, EOFError, MemoryError, OverflowError,
 )  # fmt: skip
-"""What a damaged file makes zipfile, numpy and json raise."""
+"""What a damaged file makes zipfile, numpy and json raise, and those who read what they read."""
+_ROOM, _MOST = 16 << 20, 200
+"""Bytes that any archive may unpack to, and to how many more each byte of it."""
 
 
 def identity_of(about: Mapping[str, Any], arrays: Arrays) -> str:
@@ -41,6 +45,19 @@ def identity_of(about: Mapping[str, Any], arrays: Arrays) -> str:
         digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
+    """A ZIP archive to read; raises ValueError for one that unpacks to far more than it is."""
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        packed, whole = (
+            sum(one.compress_size for one in members), sum(one.file_size for one in members)
+        )  # fmt: skip
+        if whole > _ROOM + _MOST * packed:
+            raise ValueError(f"it would unpack {packed:,} bytes to {whole:,}")
+        yield archive
 
 
 def write_archive(path: str | os.PathLike[str], about: Mapping[str, Any], arrays: Arrays) -> None:
@@ -70,7 +87,7 @@ def read_archive(
     `form`.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with opened(path) as archive:
             about = json.loads(archive.read(_ABOUT))
             arrays = {
                 name.removesuffix(".npy"): np.load(io.BytesIO(archive.read(name)))
@@ -82,6 +99,6 @@ def read_archive(
             raise ValueError(f"it holds {came!r}")
         if identity_of(about, arrays) != promised:
             raise ValueError("its content is not what its identity says")
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise InvalidConfiguration(f"{path} holds no {form!r}: {error}") from error
     return about, arrays

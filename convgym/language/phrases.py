@@ -119,7 +119,7 @@ def read_tables(path: Path) -> dict[str, Any]:
     """The tables of a TOML file; raises InvalidConfiguration where it is not one."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InvalidConfiguration(
             f"the phrase file {path} cannot be read ({error}); it must be a TOML file of tables, "
             "each with a list of wordings per act"

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgym.errors import InvalidConfiguration, MissingExtra
-from convgym.language.archive import identity_of, read_archive, write_archive
+from convgym.language.archive import DAMAGE, identity_of, read_archive, write_archive
 from convgym.language.encoders import Vectors, check_list, words_in
 
 _FORMAT = "convgym static vectors 1"
@@ -140,14 +140,16 @@ class StaticEncoder:
         1 / (rank · ln n), by Zipf's law. Words that no text of ours has ("don't", "new-york") and
         second spellings in capitals are left out. Raises InvalidConfiguration for other files.
         """
-        if zipfile.is_zipfile(path):
-            about, arrays = read_archive(path, _FORMAT)
-            return cls(about["words"], arrays["vectors"], arrays["frequencies"])
         try:
+            if zipfile.is_zipfile(path):
+                about, arrays = read_archive(path, _FORMAT)
+                return cls(about["words"], arrays["vectors"], arrays["frequencies"])
             return cls(*_read_text(path))
+        except InvalidConfiguration:
+            raise
         except OSError as error:
             raise InvalidConfiguration(f"{path} cannot be read: {error.strerror}") from error
-        except ValueError as error:
+        except DAMAGE as error:
             raise InvalidConfiguration(f"{path} is no table of word vectors: {error}") from error
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 import convgym.envs.registration as registration
 from convgym.data.local_root import minari_module
+from convgym.data.minari_reading import episodes_of
 from convgym.errors import ConvGymError
 from convgym.service.plain_values import plain
 from convgym.service.problems import Problem
@@ -52,7 +53,7 @@ def episodes(dataset_id: str, start: int, count: int) -> dict[str, Any]:
     rows = []
     if wanted:
         metadata = list(dataset.storage.get_episode_metadata(wanted))
-        for about, episode in zip(metadata, dataset.iterate_episodes(wanted), strict=True):
+        for about, episode in zip(metadata, episodes_of(dataset, wanted), strict=True):
             infos = episode.infos or {}
             success = infos.get("success")
             rows.append({
@@ -71,7 +72,7 @@ def episode(dataset_id: str, index: int) -> dict[str, Any]:
     dataset = _opened(dataset_id)
     if index not in {int(i) for i in dataset.episode_indices}:
         raise Problem(404, "no_episode", f"{dataset_id} has no episode {index}")
-    (found,) = dataset.iterate_episodes([index])
+    (found,) = episodes_of(dataset, [index])
     names = _act_names(dataset)
     infos = {name: found.infos[name] for name in _TOLD if name in (found.infos or {})}
     steps = []

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from convgym.errors import InvalidConfiguration
-from convgym.language.archive import read_archive
+from convgym.language.archive import DAMAGE, read_archive
 from convgym.language.harvested_words import HarvestedWords
 from convgym.users.decisions import NUMBER, POINTS, DecisionModel
 from convgym.users.fit import UserFit
@@ -55,7 +55,7 @@ class FittedUser:
         about, _ = read_archive(path, CALIBRATION)
         try:
             return cls.from_dict(about[USER])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except DAMAGE as error:
             raise InvalidConfiguration(
                 f"{path} is a damaged calibration ({type(error).__name__}: {error}); save it again"
             ) from error

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from convgym.errors import InvalidConfiguration, MissingExtra
+from convgym.language.archive import DAMAGE, opened
 
 try:
     import safetensors
@@ -92,13 +93,12 @@ def read_tensors(
     Raises InvalidConfiguration for a file that is not there, damaged or of another one.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with opened(path) as archive:
             about = json.loads(archive.read(_ABOUT))
             if about["format"] != form:
                 raise ValueError(f"it says {about['format']!r}")
             return about, load(archive.read(_WEIGHTS))
-    except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError,
-            safetensors.SafetensorError) as error:  # fmt: skip
+    except (*DAMAGE, safetensors.SafetensorError) as error:
         raise InvalidConfiguration(f"{path} holds no {form}: {error}") from error
 
 
@@ -119,12 +119,25 @@ def restore(
                 f"the weights of {name!r} are not those of the model given: {error}; give a model "
                 "of the shape that was trained"
             ) from error
+    put_moments(_under(tensors, _OPTIMIZER), optimizer)
+
+
+def put_moments(tensors: Mapping[str, Tensor], optimizer: torch.optim.Optimizer) -> None:
+    """Put an optimiser's state back, named "<parameter>.<moment>".
+
+    Raises InvalidConfiguration where it is not that optimiser's.
+    """
     state: dict[int, dict[str, Tensor]] = {}
-    for key, value in _under(tensors, _OPTIMIZER).items():
-        number, moment = key.split(".")
-        state.setdefault(int(number), {})[moment] = value
-    groups = optimizer.state_dict()["param_groups"]
-    optimizer.load_state_dict({"state": state, "param_groups": groups})
+    try:
+        for key, value in tensors.items():
+            number, moment = key.split(".")
+            state.setdefault(int(number), {})[moment] = value
+        groups = optimizer.state_dict()["param_groups"]
+        optimizer.load_state_dict({"state": state, "param_groups": groups})
+    except DAMAGE as error:
+        raise InvalidConfiguration(
+            f"the state of the optimiser in the file is not that of the one given: {error}"
+        ) from error
 
 
 def weights_of(learnt: Mapping[str, Tensor]) -> dict[str, Tensor]:

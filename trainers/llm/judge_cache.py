@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from hashlib import blake2b
 from pathlib import Path
 
@@ -35,23 +35,20 @@ class ReplyCache:
             )
         self.path, self.name = Path(path), name
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with closing(self._open()) as file, file:
-                file.execute(
-                    "CREATE TABLE IF NOT EXISTS replies (question BLOB PRIMARY KEY, reply TEXT)"
-                )
-        except sqlite3.DatabaseError as error:
-            raise InvalidConfiguration(f"{path} is no cache of replies: {error}") from error
+        with self._asked() as file, file:
+            file.execute(
+                "CREATE TABLE IF NOT EXISTS replies (question BLOB PRIMARY KEY, reply TEXT)"
+            )
 
     def get(self, questions: Sequence[Question]) -> dict[Question, str]:
         """The replies that are there."""
         found = {}
-        with closing(self._open()) as file:
+        with self._asked() as file:
             for question in questions:
                 row = file.execute(
                     "SELECT reply FROM replies WHERE question = ?", (self._digest(question),)
                 ).fetchone()
-                if row is not None:
+                if row is not None and isinstance(row[0], str):  # else it was damaged
                     found[question] = row[0]
         return found
 
@@ -59,11 +56,19 @@ class ReplyCache:
         """Add replies, all or none; one that is there already stays."""
         rows = [(self._digest(question), reply) for question, reply in replies.items()]
         if rows:
-            with closing(self._open()) as file, file:
+            with self._asked() as file, file:
                 file.executemany("INSERT OR IGNORE INTO replies VALUES (?, ?)", rows)
 
-    def _open(self) -> sqlite3.Connection:
-        return sqlite3.connect(self.path, timeout=_PATIENCE)
+    @contextmanager
+    def _asked(self) -> Iterator[sqlite3.Connection]:
+        """The file, open; raises InvalidConfiguration for one that is no database, or damaged."""
+        try:
+            with closing(sqlite3.connect(self.path, timeout=_PATIENCE)) as file:
+                yield file
+        except sqlite3.DatabaseError as error:
+            raise InvalidConfiguration(
+                f"{self.path} is no cache of replies: {error}; move it away"
+            ) from error
 
     def _digest(self, question: Question) -> bytes:
         prompt, seed = question

@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from convgym.errors import InvalidConfiguration
+from convgym.language.archive import DAMAGE, opened
 
 _ABOUT, _FORM = "policy.json", "convgym language policy 1"
 
@@ -53,9 +54,9 @@ def unpacked(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     with TemporaryDirectory(prefix="convgym-", ignore_cleanup_errors=True) as place:
         try:
-            with zipfile.ZipFile(path) as archive:
+            with opened(path) as archive:
                 archive.extractall(place)
-        except (OSError, zipfile.BadZipFile, EOFError) as error:
+        except DAMAGE as error:
             raise InvalidConfiguration(f"{path} cannot be read: {error}") from error
         yield Path(place)
 
@@ -63,11 +64,11 @@ def unpacked(path: str | os.PathLike[str]) -> Iterator[Path]:
 def about_policy(path: str | os.PathLike[str]) -> dict[str, Any]:
     """How the policy in a file replies; raises InvalidConfiguration where there is none."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with opened(path) as archive:
             about: dict[str, Any] = json.loads(archive.read(_ABOUT))
         if about["format"] != _FORM:
             raise ValueError(f"it says {about['format']!r}")
-    except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
+    except DAMAGE as error:
         raise InvalidConfiguration(f"{path} holds no {_FORM}: {error}") from error
     return about
 

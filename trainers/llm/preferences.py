@@ -13,6 +13,7 @@ Knows nothing of models or of losses.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from convgym.errors import InvalidConfiguration, InvalidLog
+from convgym.language.archive import DAMAGE
 from trainers.llm.chat_format import ChatFormat
 from trainers.llm.conversations import Message
 from trainers.llm.rollouts import Rollout, Segment
@@ -232,12 +234,16 @@ def read_preferences(path: str | os.PathLike[str]) -> list[Preference]:
     Raises InvalidLog, with the line's number, for one that is no pair.
     """
     pairs = []
-    with open(path, encoding="utf-8") as file:
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidLog(f"{os.fspath(path)} cannot be read: {error.strerror}") from error
+    with io.BytesIO(content) as file:
         for number, line in enumerate(file, 1):
             if line.strip():
                 try:
                     pairs.append(_pair(json.loads(line)))
-                except (ValueError, KeyError, TypeError, AttributeError) as error:
+                except DAMAGE as error:
                     raise InvalidLog(
                         f"{os.fspath(path)}, line {number}, is no preference: {error}. It takes "
                         "chosen and rejected, a text or a list of messages each, and a prompt"

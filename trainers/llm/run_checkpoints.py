@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from convgym.errors import InvalidConfiguration, MissingExtra
-from trainers.llm.checkpoints import read_tensors, write_tensors
+from trainers.llm.checkpoints import put_moments, read_tensors, write_tensors
 
 try:
     import torch
@@ -97,12 +97,7 @@ def put_back(
             for name, value in found.items():
                 value.copy_(tensors[f"{part}.{name}"])
     if optimizer is not None:
-        moments: dict[int, dict[str, Tensor]] = {}
-        for key, value in _under(tensors, "optimizer").items():
-            number, moment = key.split(".")
-            moments.setdefault(int(number), {})[moment] = value
-        groups = optimizer.state_dict()["param_groups"]
-        optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        put_moments(_under(tensors, "optimizer"), optimizer)
 
 
 def digest(weights: Mapping[str, Tensor]) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgym.errors import InvalidConfiguration
+from convgym.language.archive import DAMAGE
 from convgym.policies.batched import BatchActPolicy, Masks
 from convgym.policies.policy import ActPolicy, Probabilities, belief_of
 from trainers.archive import read_archive, write_archive
@@ -100,7 +101,7 @@ class CandidatePolicy(ActPolicy):
                 for n, layers in enumerate(about["layers"])
             ]
             return cls(networks, arrays["candidates"], about["name"], about["temperature"])
-        except (KeyError, TypeError, ValueError) as error:
+        except DAMAGE as error:
             raise InvalidConfiguration(f"{path} is no whole candidate policy: {error}") from error
 
 

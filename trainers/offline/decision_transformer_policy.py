@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from convgym.data.transitions import EpisodeArrays
 from convgym.errors import InvalidConfiguration
+from convgym.language.archive import DAMAGE
 from convgym.policies.batched import BatchActPolicy, Masks, Rows
 from convgym.policies.policy import ActPolicy, Probabilities, belief_of
 from trainers.archive import read_archive, write_archive
@@ -147,7 +148,7 @@ class DecisionTransformerPolicy(ActPolicy):
                 model, about["target_return"], about["discount"], about["temperature"],
                 about["name"],
             )  # fmt: skip
-        except (KeyError, TypeError, RuntimeError) as error:
+        except DAMAGE as error:
             raise InvalidConfiguration(
                 f"{path} is no whole Decision Transformer: {error}"
             ) from error

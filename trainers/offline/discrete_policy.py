@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgym.errors import InvalidConfiguration
+from convgym.language.archive import DAMAGE
 from convgym.policies.batched import BatchActPolicy, Masks
 from convgym.policies.policy import ActPolicy, Probabilities, belief_of
 from trainers.archive import read_archive, write_archive
@@ -139,7 +140,7 @@ class DiscretePolicy(ActPolicy):
                 threshold=about["threshold"] or 0.0,
                 prior=about["prior"],
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except DAMAGE as error:
             raise InvalidConfiguration(f"{path} is no whole discrete policy: {error}") from error
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import gymnasium as gym
 
 from convgym.errors import InvalidConfiguration
+from convgym.language.archive import DAMAGE, opened
 from convgym.policies.policy import Policy
 from trainers import profiles
 from trainers.devices import computing_on, torch_module
@@ -142,9 +142,9 @@ class OfflineEntry:
     def reads(self, path: Path) -> bool:
         """Whether a file is a policy of an offline learner."""
         try:
-            with zipfile.ZipFile(path) as archive:
+            with opened(path) as archive:
                 written = str(json.loads(archive.read("about.json"))["format"])
-        except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError):
+        except DAMAGE:
             return False
         return written.startswith("convgym") and "tabular" not in written
 

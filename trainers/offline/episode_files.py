@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgym.data.transitions import EpisodeArrays
-from trainers.archive import read_archive, write_archive
+from convgym.errors import InvalidConfiguration
+from convgym.language.archive import DAMAGE
+from trainers.archive import Arrays, read_archive, write_archive
 
 _FORMAT = "convgym episodes 1"
 _ROWS = ("observations", "masks")  # T + 1 of each
@@ -32,8 +34,15 @@ def save_episodes(path: str | Path, episodes: Sequence[EpisodeArrays]) -> None:
 
 
 def load_episodes(path: str | Path) -> list[EpisodeArrays]:
-    """What `save_episodes` has written."""
+    """What `save_episodes` has written; raises InvalidConfiguration for anything else."""
     _, arrays = read_archive(path, _FORMAT)
+    try:
+        return _split(arrays)
+    except DAMAGE as error:
+        raise InvalidConfiguration(f"{path} holds no whole episodes: {error!r}") from error
+
+
+def _split(arrays: Arrays) -> list[EpisodeArrays]:
     lengths = arrays["lengths"]
     ends = np.cumsum(lengths)[:-1]
     split = {

@@ -23,6 +23,7 @@ import numpy as np
 
 from convgym.data.transitions import EpisodeArrays, read_episodes, returns_to_go
 from convgym.errors import InvalidConfiguration, MissingExtra
+from convgym.language.archive import DAMAGE
 from convgym.policies.policy import Policy
 
 try:
@@ -31,7 +32,7 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "torch", "offline") from error
 
-from trainers.archive import read_archive, write_archive
+from trainers.archive import Arrays, read_archive, write_archive
 from trainers.callbacks import Callback
 from trainers.offline.batches import Items, Transitions
 from trainers.offline.config import Algorithm, Batch, OfflineConfig, Shapes
@@ -211,12 +212,24 @@ class OfflineLearner:
         """Go on from a checkpoint; the algorithm must have been built for the same data."""
         about, arrays = read_archive(path, _FORMAT)
         config = json.loads(json.dumps(self.config.to_dict()))
-        if about["config"] != config:
-            other = sorted(k for k in config if about["config"].get(k) != config[k])
+        written = about.get("config")
+        if written != config:
+            known = written if isinstance(written, dict) else {}
+            other = sorted(k for k in config if known.get(k) != config[k])
             raise InvalidConfiguration(
                 f"{path} was written with another {', '.join(other)}; take another file, or the "
                 "options it was made with"
             )
+        try:
+            self._restore(about, arrays, sampling)
+        except DAMAGE as error:
+            raise InvalidConfiguration(
+                f"{path} is no whole checkpoint of {self.algorithm.name}: {error}"
+            ) from error
+
+    def _restore(
+        self, about: Mapping[str, Any], arrays: Arrays, sampling: Sampling | None
+    ) -> None:
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
         self.algorithm.parts.load_state_dict(_under(tensors, "parts."))
         for name, optimizer in self.algorithm.optimizers.items():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from importlib import import_module
 from pathlib import Path
 
 from convgym.errors import InvalidConfiguration
+from convgym.language.archive import DAMAGE, opened
 from convgym.policies.policy import Policy
 
 _CLASSES = {
@@ -23,9 +23,9 @@ _CLASSES = {
 def load_policy(path: str | Path) -> Policy:
     """The policy; raises InvalidConfiguration for a file that holds none."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with opened(path) as archive:
             written = str(json.loads(archive.read("about.json"))["format"])
-    except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
+    except DAMAGE as error:
         raise InvalidConfiguration(f"{path} cannot be read as a policy: {error}") from error
     for start, where in _CLASSES.items():
         if written.startswith(start):

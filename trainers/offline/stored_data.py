@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from convgym.data.loading import load_dataset
-from convgym.data.local_root import minari_module
+from convgym.data.minari_reading import opened
 from convgym.data.transitions import EpisodeArrays, read_episodes
 from convgym.errors import DatasetError, InvalidConfiguration
 from trainers.offline.environments import flat_episodes
@@ -42,7 +42,7 @@ def open_dataset(source: str | Path) -> MinariDataset:
         if isinstance(source, Path):
             raise DatasetError(f"{source} is no folder of a Minari dataset; there is no data in it")
         return load_dataset(source)
-    return minari_module().MinariDataset(folder / "data")
+    return opened(folder / "data")
 
 
 def read_source(source: Source, discount: float) -> list[EpisodeArrays]:

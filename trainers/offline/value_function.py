@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgym.errors import InvalidConfiguration
+from convgym.language.archive import DAMAGE
 from trainers.archive import read_archive, write_archive
 from trainers.offline.config import Algorithm
 from trainers.offline.discrete_policy import Layers, forward
@@ -66,11 +67,14 @@ class ValueFunction:
     def load(cls, path: str | Path) -> ValueFunction:
         """Read what `save` has written; raises InvalidConfiguration for any other file."""
         about, arrays = read_archive(path, _FORMAT)
-        networks = [
-            [(arrays[f"{n}.{k}.weight"], arrays[f"{n}.{k}.bias"]) for k in range(layers)]
-            for n, layers in enumerate(about["layers"])
-        ]
-        return cls(networks, acts=about["acts"], pessimism=about["pessimism"])
+        try:
+            networks = [
+                [(arrays[f"{n}.{k}.weight"], arrays[f"{n}.{k}.bias"]) for k in range(layers)]
+                for n, layers in enumerate(about["layers"])
+            ]
+            return cls(networks, acts=about["acts"], pessimism=about["pessimism"])
+        except DAMAGE as error:
+            raise InvalidConfiguration(f"{path} is no whole value function: {error!r}") from error
 
 
 def value_function_of(algorithm: Algorithm, acts: bool) -> ValueFunction:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from convgym.engine.keys import MASK, POLICY, draw_batch
 from convgym.errors import InvalidConfiguration
+from convgym.language.archive import DAMAGE
 from convgym.policies.batched import Masks, Rows
 from convgym.policies.policy import belief_of
 from trainers.archive import read_archive, write_archive
@@ -208,7 +209,7 @@ class VectorPolicy:
                 about["kind"], networks, space, about["name"], log_std=arrays.get("log_std"),
                 samples=about["samples"], limit=about["limit"],
             )  # fmt: skip
-        except (KeyError, TypeError, ValueError) as error:
+        except DAMAGE as error:
             raise InvalidConfiguration(f"{path} is no whole vector policy: {error}") from error
 
 

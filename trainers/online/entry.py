@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import gymnasium as gym
 
 from convgym.errors import MissingExtra
+from convgym.language.archive import DAMAGE
 from convgym.policies.policy import Policy
 from trainers import profiles
 from trainers.devices import computing_on
@@ -87,7 +88,7 @@ class OnlineEntry:
         try:
             with zipfile.ZipFile(path) as archive:
                 return {"data", "policy.pth"} <= set(archive.namelist())
-        except (OSError, zipfile.BadZipFile):
+        except DAMAGE:
             return False
 
     def load(self, path: Path) -> Policy:

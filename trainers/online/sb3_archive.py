@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from convgym.errors import InvalidConfiguration, MissingExtra
+from convgym.language.archive import DAMAGE
 
 PACKAGES = {
     **dict.fromkeys(("PPO", "A2C", "DQN", "SAC", "TD3"), "stable_baselines3"),
@@ -57,15 +58,22 @@ def read_model(path: str | os.PathLike[str], device: str = "cpu") -> Any:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            page = json.loads(archive.read("data"))
-    except (OSError, zipfile.BadZipFile, KeyError, ValueError) as error:
+            page = dict(json.loads(archive.read("data")))
+    except DAMAGE as error:
         raise InvalidConfiguration(
             f"{os.fspath(path)} is no archive of Stable-Baselines3 ({error}); give the path of a "
             "zip that a learner's or a policy's save has written"
         ) from error
     # To act needs no replay buffer, and a million rows would be set aside for it.
     small = {"buffer_size": 1, "replay_buffer_class": None} if "buffer_size" in page else {}
-    return sb3_class(algorithm_of(page)).load(Path(path), device=device, **small)
+    algorithm = sb3_class(algorithm_of(page))
+    try:
+        return algorithm.load(Path(path), device=device, **small)
+    except Exception as error:  # whatever damaged pickles and weights make it raise
+        raise InvalidConfiguration(
+            f"{os.fspath(path)} is a damaged archive of {algorithm.__name__} "
+            f"({type(error).__name__}: {' '.join(str(error).split())[:200]}); save it again"
+        ) from error
 
 
 def algorithm_of(page: dict[str, Any]) -> str:

@@ -1,0 +1,51 @@
+"""Minari datasets that may be damaged: what h5py, json and Minari raise becomes one sentence.
+
+    opened(folder) ─► MinariDataset ─► episodes_of(dataset) ─► episode, episode, …
+
+Knows nothing of what an episode should hold; `convgym.data.checking` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from convgym.data.local_root import minari_module
+from convgym.errors import DatasetError
+
+if TYPE_CHECKING:
+    from minari import MinariDataset
+
+
+def opened(folder: Path) -> MinariDataset:
+    """The dataset in a folder, Minari's `…/data`; raises DatasetError for one that is damaged."""
+    minari = minari_module()
+    try:
+        return minari.MinariDataset(folder)
+    except Exception as error:  # whatever a file may do to json and Minari
+        raise DatasetError(
+            f"{folder} cannot be read as a Minari dataset: {_told(error)}; it is damaged"
+        ) from error
+
+
+def episodes_of(dataset: MinariDataset, indices: Sequence[int] | None = None) -> Iterator[Any]:
+    """The episodes in their order, or those of `indices`; raises DatasetError at a damaged one."""
+    stored = iter(dataset.iterate_episodes(indices))
+    number = 0
+    while True:
+        try:
+            episode = next(stored)
+        except StopIteration:
+            return
+        except Exception as error:  # whatever a file may do to h5py
+            raise DatasetError(
+                f"the dataset {dataset.id!r} cannot be read from its episode {number} on: "
+                f"{_told(error)}; it is damaged"
+            ) from error
+        yield episode
+        number += 1
+
+
+def _told(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
