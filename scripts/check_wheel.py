@@ -35,7 +35,7 @@ _INSTALLED_DATA = "share/convgym/"
 _NOT_OURS = {"__pycache__", ".DS_Store"}
 _SHORT = "steps=2 checkpoint_every=1 learner.group_size=2 learner.seeds_per_iteration=1 "
 _LIMIT = 300
-"""Seconds of a step."""
+"""Seconds of a step; ten times what one takes on a free core, for there are busy machines."""
 
 MAKE_EVERY_ID = """
 import sys, gymnasium as gym, convgym
@@ -234,7 +234,7 @@ def _asked(url: str, service: subprocess.Popen[bytes], body: bytes | None = None
     """One request, again until the service is up."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     head = {"Content-Type": "application/json"}
-    for _ in range(120):
+    for _ in range(2 * _LIMIT):
         try:
             with opener.open(urllib.request.Request(url, body, head), timeout=30) as answer:
                 found: bytes = answer.read()
@@ -248,7 +248,7 @@ def _asked(url: str, service: subprocess.Popen[bytes], body: bytes | None = None
             assert service.stderr is not None
             raise RuntimeError(service.stderr.read().decode()[-1500:])
         time.sleep(0.5)
-    raise RuntimeError("the service did not answer within a minute")
+    raise RuntimeError(f"the service did not answer within {_LIMIT} s")
 
 
 def main() -> int:

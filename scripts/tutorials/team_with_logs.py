@@ -15,7 +15,14 @@ staffed by agents of mixed skill. A line of a log is one conversation:
 
     {"conversation_id": "a", "turns": [{"role": "user", "content": "hi"}, …], "reward": 1.0}
 
-Needs `convgym[offline,calibration,report]`. Everything is written below --out.
+Needs `convgym[offline,calibration,report]`. Everything is written below --out. As it stands, with
+2,000 conversations of the simulator, it prints (108 CPU-seconds):
+
+    the people earned    .373 a conversation, 600 held out
+    the clone            at least .361, 600 effective conversations
+    CQL, IQL, greedy     refused: none of the 600 conversations is one that they could have had
+    the fitted user      gap 1.58, where real beside real has 1.57 and a script 609
+    verdict of the page  red: over whole conversations a classifier still tells the two apart
 """
 
 from __future__ import annotations
