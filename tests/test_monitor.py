@@ -83,7 +83,7 @@ def nothing_amiss(n, seed):
     chance = np.random.default_rng(seed)
 
     def side():
-        profile = chance.poisson(2.0, (n, 5)).astype(np.float32)
+        profile = chance.poisson(2.0, (n, 5)).astype(np.uint16)
         return Profiles(chance.normal(size=(n, 4)), profile, profile[:, :3], profile[:, ::-1])
 
     return Pairs(side(), side())

@@ -140,7 +140,8 @@ def test_the_logs_of_a_folder_are_one_log(folder, tmp_path):
         (["--window", 10], "40 or more"), (["--patience", 1], "more windows in a row"),
         (["--return-range", "1"], "two numbers"), (["--return-range", "1,0"], "the lower first"),
         (["--return-range", "0,0.5"], "bounds"), (["--tell", 0], "above 0"),
-        (["--policy", "C"], "there are A, B"), (["--estimate", "right.json"], "with --policy whose"),
+        (["--policy", "C"], "there are A, B"),
+        (["--estimate", "right.json"], "with --policy whose"),
         (["--policy", "A", "--estimate", "none.json"], "cannot be read"),
         (["--policy", "A", "--estimate", "talk.jsonl"], "no JSON"),
         (["--policy", "A", "--estimate", "right.json", "--estimator", "FQE"], "there are WDR"),
@@ -169,7 +170,8 @@ def test_the_first_estimator_with_an_interval_is_taken(tmp_path):
 
 def test_of_several_reports_that_of_the_policy_is_taken(tmp_path):
     path = tmp_path / "report.json"
-    both = [report(EstimateRow("WIS", x, x, x + 0.1), policy=p) for p, x in (("A", 0.1), ("B", 0.2))]
+    rows = {"A": EstimateRow("WIS", 0.1, 0.1, 0.2), "B": EstimateRow("WIS", 0.2, 0.2, 0.3)}
+    both = [report(row, policy=policy) for policy, row in rows.items()]
     path.write_text(json.dumps([one.to_dict() for one in both]))
     assert read_promise(path, "B").low == 0.2
     with pytest.raises(Exception, match="reports on A, B"):

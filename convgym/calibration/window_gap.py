@@ -5,7 +5,7 @@
                 moments       what `calibrate` minimises: about 1 for two samples of one source
                 length_js     words a turn, in bins          ┐
                 turn_js       user turns a conversation      ├ Jensen-Shannon, in bits
-                word_js       words and . , ? !, in 2,048    ┘
+                word_js       words and . , ? !, in 1,024    ┘
                               cells by their hash
     floor     the same of pairs of which each was turned round by a coin: were the logged users as
               the calibrated ones, nobody could tell which is which, and the gap would be like these
@@ -37,18 +37,18 @@ from convgym.conversation import Conversation
 from convgym.data.cues import WORD, words_of
 
 ROWS = ("moments", "length_js", "turn_js", "word_js")
-CELLS = 2_048
+CELLS = 1_024
 """Of hashed words."""
 LONGEST = 64
 """User turns that are told apart; longer conversations count as these."""
 _SIGNED = re.compile(rf"{WORD.pattern}|[.,?!]")
-Counts = NDArray[np.float32]
+Counts = NDArray[np.uint16]
 _COUNTED = ("lengths", "turns", "words")
 
 
 @dataclass(frozen=True, eq=False)
 class Profiles:
-    """What rows need of n conversations, and nothing of their words.  all (n, …)"""
+    """What rows need of n conversations, 2.7 kB of each and none of its words.  all (n, …)"""
 
     moments: Floats
     lengths: Counts  # (n, 32) turns by their words
@@ -60,11 +60,11 @@ class Profiles:
         """Of conversations in which the user says a word."""
         turns = UserTurns.of(conversations)
         n = turns.conversations
-        lengths = np.zeros((n, len(LENGTH_EDGES) + 1), np.float32)
+        lengths = np.zeros((n, len(LENGTH_EDGES) + 1), np.uint16)
         np.add.at(lengths, (turns.owner, bins_of(turns.lengths)), 1)
-        number = np.zeros((n, LONGEST), np.float32)
+        number = np.zeros((n, LONGEST), np.uint16)
         number[np.arange(n), np.minimum(turns.counts, LONGEST) - 1] = 1
-        words = np.zeros((n, CELLS), np.float32)
+        words = np.zeros((n, CELLS), np.uint16)
         for owner, text in zip(turns.owner.tolist(), turns.texts, strict=True):
             for word in _SIGNED.findall(text.lower()):
                 words[owner, zlib.crc32(word.encode()) % CELLS] += 1

@@ -93,7 +93,7 @@ def _look(
 ) -> bool:
     """Take in what is new, and say it; whether there was anything."""
     new, known = log.read(), len(seen)
-    seen += new
+    seen += map(_without_words, new)
     if known and not new:
         return False
     policies = {one.metadata.get("policy") for one in seen} - {None, ""}
@@ -122,6 +122,12 @@ def _look(
     else:
         _print(findings, shown)
     return True
+
+
+def _without_words(conversation: Conversation) -> Conversation:
+    """What arms are compared by; the words of months need not be held."""
+    messages = tuple(replace(message, content="") for message in conversation.messages)
+    return replace(conversation, messages=messages)
 
 
 def _check(watched: Watched, shown: Shown) -> None:
