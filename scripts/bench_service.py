@@ -456,7 +456,7 @@ def started(
     process = subprocess.Popen(
         command, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True
     )
-    until = time.monotonic() + 120.0
+    until = time.monotonic() + 300.0
     while time.monotonic() < until and process.poll() is None:
         events = [json.loads(line) for line in (folder / "service.log").read_text().splitlines()]
         ports = [event["port"] for event in events if event["event"] == "listening"]
