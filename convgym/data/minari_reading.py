@@ -31,7 +31,8 @@ def opened(folder: Path) -> MinariDataset:
 
 def episodes_of(dataset: MinariDataset, indices: Sequence[int] | None = None) -> Iterator[Any]:
     """The episodes in their order, or those of `indices`; raises DatasetError at a damaged one."""
-    stored = iter(dataset.iterate_episodes(indices))
+    chosen = () if indices is None else (indices,)
+    stored = iter(dataset.iterate_episodes(*chosen))
     number = 0
     while True:
         try:
