@@ -3,7 +3,7 @@
     python scripts/desk_ablations.py [--seeds 3] [--only memory plan …] [--results desk.jsonl]
     python scripts/desk_ablations.py --only replay lwf replay_lwf ewc --model JOINT_MODEL
 
-`ConvGym/OneRequest-v0` and the model that comes with ConvGym, GRPO with its tuned numbers:
+`ConvGym/OneRequest-v0` and the model that comes with ConvGym:
 
     part       without                          with
     memory     the newest message alone         and the values said before it
@@ -14,13 +14,13 @@
     replay,    technical support after          and customer service's conversations, or a KL to
     lwf, ewc   customer service                 the model as it was, or elastic weights
 
-A model that is to read something else than whole conversations first imitates, on both sides the
-same conversations of the embedded model for the same number of steps, in what its side shows it.
-Then both sides learn for as many iterations of 64 conversations. The measure is success in
-held-out conversations (other people, in words of the test); of `replay`, `lwf` and `ewc`, which
-need a model that speaks for both desks (`make_embedded_model.py --domains`), its mean over both.
-Intervals (95 %) are of the paired difference over seeds, Student's t. A finished pair is one line
-of the results file and is not done again.
+Of the first three both sides imitate the good ones of the same middling agent's conversations, for
+the same number of steps, in what each side shows; that agent is the model after some iterations of
+GRPO, and reads all. The others learn by GRPO, both sides as many iterations of 64 conversations.
+The measure is success in held-out conversations (other people, in words of the test); of `replay`,
+`lwf` and `ewc`, which need a model that speaks for both desks (`make_embedded_model.py --domains`),
+its mean over both. Intervals (95 %) are of the paired difference over seeds, Student's t. A
+finished pair is one line of the results file and is not done again.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ from trainers.transfer.hybrid import (
 Side = Callable[[gym.Env[str, str]], gym.Env[str, str]]
 """What an agent is shown of an environment of messages."""
 MESSAGES = spaces.Text(8192, min_length=0, charset=CHARSET)
-IMITATED, IMITATION_STEPS = 1200, 300
-"""Conversations, and optimiser steps on batches of 64 replies."""
+IMITATION_STEPS = 200
+"""Optimiser steps on batches of 64 replies."""
 LOGS = 1000
 PLAN = [
     PlanStep("find the account", r"Agent:.*find_customer"),
@@ -165,13 +165,6 @@ def _engine(model: LanguageModel, environment: TextEnvironment) -> RolloutEngine
     return RolloutEngine(environment, sampler, form, Sampling(**SAMPLING), max_turns=MAX_TURNS)
 
 
-@cache
-def imitated() -> tuple[Rollout, ...]:
-    """What the embedded model says, having read whole conversations."""
-    model = LanguageModel.load(embedded_folder())
-    return tuple(r for r in engine(model).collect(range(IMITATED), 1, rng_seed=0) if r.valid)
-
-
 def rows_of(rollout: Rollout, side: Side, tokenizer: Any) -> list[TokenRow]:
     """Its replies, each to what the side would have shown."""
     texts, replies = states_of(rollout.messages)
@@ -183,21 +176,6 @@ def rows_of(rollout: Rollout, side: Side, tokenizer: Any) -> list[TokenRow]:
         found.append(conversation_row(Chat(said, nothing, nothing, True), tokenizer))
         page = env.step(reply)[0]
     return found
-
-
-@cache
-def _start(side: Side) -> LanguageModel:
-    model = LanguageModel.load(embedded_folder())
-    rows = [row for rollout in imitated() for row in rows_of(rollout, side, model.tokenizer)]
-    SFTConfig(learning_rate=1e-3, batch_size=64).create(model).fit(rows, IMITATION_STEPS)
-    return model
-
-
-def start(side: Side) -> LanguageModel:
-    """A model that reads what the side shows, the same for every seed."""
-    made = LanguageModel.load(embedded_folder())
-    made.module.load_state_dict(_start(side).module.state_dict())
-    return made
 
 
 # -- the parts -------------------------------------------------------------------------------------
@@ -214,16 +192,18 @@ def shown(without: Side, with_: Side, asked: argparse.Namespace) -> Part:
 
     @cache
     def learnt(side: Side, seed: int) -> float:
-        model = start(side)
-        config = tuned_config("grpo", iterations=asked.iterations, seed=seed)
-        PolicyOptimizer(model, seen(model, side), config).train()
+        model = LanguageModel.load(embedded_folder())
+        good = [rollout for rollout in middling(asked.iterations) if rollout.success]
+        rows = [row for rollout in good for row in rows_of(rollout, side, model.tokenizer)]
+        config = SFTConfig(learning_rate=1e-3, batch_size=64, seed=seed)
+        config.create(model).fit(rows, IMITATION_STEPS)
         return measured(seen(model, side, **HELD_OUT), asked.episodes)
 
     return lambda seed: (learnt(without, seed), learnt(with_, seed))
 
 
 @cache
-def middling(iterations: int) -> tuple[Chat, ...]:
+def middling(iterations: int) -> tuple[Rollout, ...]:
     """Conversations of an agent that has learnt for a while."""
     model = LanguageModel.load(embedded_folder())
     config = tuned_config("grpo", iterations=iterations, seed=1000)
@@ -231,14 +211,14 @@ def middling(iterations: int) -> tuple[Chat, ...]:
     logs = engine(model).collect(range(20_000, 20_000 + LOGS), 1, rng_seed=1)
     good = sum(bool(rollout.success) for rollout in logs) / len(logs)
     print(f"{LOGS} conversations in the logs, {good:.2f} of them good", flush=True)
-    return tuple(chat_of(rollout) for rollout in logs if rollout.valid)
+    return tuple(rollout for rollout in logs if rollout.valid)
 
 
 def hybrid(asked: argparse.Namespace) -> Part:
     """Logs beside conversations of one's own."""
 
     def both(seed: int) -> tuple[float, float]:
-        logs, found = list(middling(asked.iterations // 2)), []
+        logs, found = [chat_of(rollout) for rollout in middling(asked.iterations)], []
         options = {
             "hidden": (128,), "batch_size": 256, "learning_rate": 1e-3, "expectile": 0.5,
             "critics": 1,
@@ -318,7 +298,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run what is missing, print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--iterations", type=int, default=30, help="of each task")
+    parser.add_argument("--iterations", type=int, default=20, help="of GRPO")
     parser.add_argument("--episodes", type=int, default=300, help="held-out conversations")
     parser.add_argument("--model", type=Path, help="speaks for both desks; for those that need it")
     parser.add_argument("--only", nargs="+", help="parts; those that one model can do if left out")
