@@ -18,6 +18,7 @@ import queue
 import resource
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections import Counter
@@ -144,12 +145,20 @@ def growth(memory: Sequence[tuple[int, float]]) -> float:
 def _serve(work: Work, seed: int, asked: Any, answers: Any) -> None:
     """What a worker does: chunks as they come, until None."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     done = 0
     while (chunk := asked.get()) is not None:
         tally = work(seed, chunk)
         done += 1
         tally.memory.append((done, held()))
         answers.put((chunk, tally.record()))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 class _Worker:
