@@ -50,7 +50,7 @@ class Tally:
     examples: dict[str, list[str]] = field(default_factory=dict)
     """Of each fault what led to it."""
     slowest: float = 0.0
-    """Seconds."""
+    """Seconds of the processor."""
     slowest_of: str = ""
     memory: list[tuple[int, float]] = field(default_factory=list)
     """(chunks that this process had done, MiB that it held)"""
@@ -108,18 +108,21 @@ def raised(error: BaseException) -> str:
 
 @contextmanager
 def in_time(seconds: float) -> Iterator[None]:
-    """Raises Hung inside, in the main thread, once the time is over."""
+    """Raises Hung inside, in the main thread, once so many seconds of the processor are spent.
+
+    What waits without computing is noticed by the silence of its process.
+    """
 
     def stop(*_: object) -> None:
-        raise Hung(f"nothing came for {seconds:g} seconds")
+        raise Hung(f"nothing came for {seconds:g} seconds of the processor")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def held() -> float:

@@ -118,3 +118,28 @@ def test_both_sides_refuse_rows_of_unequal_length_and_options_that_are_none():
     for options in (2j, b"hello", ["hello"], np.float32(1.0)):
         with pytest.raises(InvalidConfiguration, match="must be a dict"):
             env.reset(seed=1, options=options)
+
+
+def test_what_a_tool_escaped_stays_escaped_without_the_dropped_keys():
+    """Written out, a name in no alphabet of ours stood in the observation, outside its space."""
+    from convgym.envs.handles import without
+
+    assert without('{"error": "no tool \\u4e2d", "stock": 3}', ["stock"]).isascii()
+    assert without('{"town": "Köln", "stock": 3}', ["stock"]) == '{"town": "Köln"}'
+
+
+def test_rows_do_not_keep_a_book_for_each_reply():
+    """Every reply came to be a key of what was read, a megabyte long or not."""
+    from convgym.envs.batched_replies import BatchedReplies
+
+    class Reader:
+        reading = np.dtype("u1")
+
+        def read(self, text, record):
+            return (text,)
+
+    replies = BatchedReplies(Reader(), 2)
+    first = replies.places(["a" * 10_000, "b"])
+    again = replies.places(["a" * 10_000, "b"])
+    assert replies.quotes(first) == replies.quotes(again) and first[1] == again[1]
+    assert list(replies._places) == ["b"]
