@@ -1,17 +1,19 @@
 """What a step costs as tasks, turns and environments grow, and what memory they take.
 
-    python scripts/bench_growth.py [--env ID …] [--seconds 2]
+    python scripts/bench_growth.py [--env ID …] [--seconds 2] [--only-memory]
 
 Tasks: 4,096 rows that all have one task, or draw from the 2,000 of `test`, or the 100,000 of
 `train`. Turns: steps 41 to 50 of conversations against steps 16 to 25, in acts and in text; the
 agent reads the same record over and over, which ends nothing. Environments: microseconds a step
 of 1 to 4,096 rows, with the peak memory of a process of their own. Figures stand beside the first
-of their row, as ratios in one run.
+of their row, as ratios in one run. Memory: KiB that one more environment takes, made by itself and
+as a row, after its first episode and by every hundred episodes more; of all ids.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import resource
 import subprocess
@@ -21,10 +23,12 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from fuzzed_forms import NEEDED, TEXT_ONLY
+from fuzzing import held
 
 import convgym  # noqa: F401  registers the environments
 from convgym.engine.acts import FIRST_TOOL
-from convgym.envs.registration import VECTOR_ENVIRONMENTS
+from convgym.envs.registration import ENVIRONMENTS, VECTOR_ENVIRONMENTS, WRAPPED_ENVIRONMENTS
 
 ROWS = 4096
 SIZES = (1, 8, 64, 512, 4096)
@@ -144,6 +148,68 @@ def of_sizes(environment: str, seconds: float) -> None:
         print(f"  {rows:>5} environments: {cost:8.3f} µs a step, peak {peak:,.0f} MiB")
 
 
+# -- memory of one ---------------------------------------------------------------------------------
+
+MADE, EPISODES = 24, 300
+"""Environments of one kind that are held at once, and episodes of each."""
+
+
+def kib() -> float:
+    """What this process holds."""
+    gc.collect()
+    return 1024 * held()
+
+
+def memory_of_one(environment: str, rows: bool) -> tuple[float, float]:
+    """(KiB of one more environment, KiB that it grows in 100 episodes), in this process.
+
+    The first two pay for what all share, such as tables and words, and are not counted.
+    """
+    needed: dict[str, Any] = dict(NEEDED.get(environment, {}))
+    in_text = environment in TEXT_ONLY or environment in WRAPPED_ENVIRONMENTS
+    keywords = needed if in_text else {**needed, **IN_NUMBERS}
+
+    def make() -> Any:
+        if rows:
+            return gym.make_vec(environment, 1, **keywords)
+        return gym.make(environment, disable_env_checker=True, **keywords)
+
+    def episodes(env: Any, count: int) -> None:
+        env.action_space.seed(0)
+        for seed in range(count):
+            env.reset(seed=seed)
+            for _ in range(3):
+                answer = env.step(env.action_space.sample())
+                if np.any(answer[2]) or np.any(answer[3]):
+                    break
+
+    first = [make(), make()]
+    for env in first:
+        episodes(env, EPISODES)
+    before = kib()
+    kept = [make() for _ in range(MADE)]
+    for env in kept:
+        episodes(env, 1)
+    made = kib()
+    for env in kept:
+        episodes(env, EPISODES)
+    grown = kib()
+    return (made - before) / MADE, (grown - made) / MADE / EPISODES * 100
+
+
+def of_memory() -> None:
+    """Memory of one environment of every id, single and as a row."""
+    print("memory of one environment, and its growth in 100 episodes")
+    for environment in (*ENVIRONMENTS, *WRAPPED_ENVIRONMENTS):
+        told = []
+        for form in ("single", "row"):
+            command = [sys.executable, __file__, "--memory-of", environment, form]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            size, growth = json.loads(done.stdout)
+            told.append(f"{form} {1024 * size:>9,.0f} bytes, {1024 * growth:+8,.0f}")
+        print(f"  {environment:<30} " + "   ".join(told), flush=True)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -151,8 +217,17 @@ def main() -> None:
         name for name in VECTOR_ENVIRONMENTS if "Own" not in name
     ])
     parser.add_argument("--seconds", type=float, default=2.0, help="of each figure")
+    parser.add_argument("--only-memory", action="store_true", help="bytes of one environment alone")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--memory-of", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.memory_of:
+        environment, form = options.memory_of
+        print(json.dumps(memory_of_one(environment, form == "row")))
+        return
+    if options.only_memory:
+        of_memory()
+        return
     if options.one:
         environment, rows, seconds = options.one
         cost = microseconds(environment, int(rows), float(seconds))
@@ -164,6 +239,7 @@ def main() -> None:
         of_tasks(environment, options.seconds)
         of_turns(environment, options.seconds)
         of_sizes(environment, options.seconds)
+    of_memory()
 
 
 if __name__ == "__main__":

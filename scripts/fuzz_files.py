@@ -33,7 +33,7 @@ from convgym.errors import ConvGymError
 FILES = 100
 """Of a chunk."""
 SLOW = 20.0
-"""Seconds that no file may take."""
+"""Seconds of the processor that no file may take."""
 LONGEST = 20_000
 """Characters of a sentence."""
 ROOM = 1 << 30
@@ -83,7 +83,7 @@ def try_file(rng: random.Random, kind: Kind, folder: Path, tally: Tally) -> None
     """One spoiled file, read."""
     path = folder / kind.file
     what = written(rng, kind, path)
-    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     example = f"{kind.name}: {what}"
     try:
         with in_time(SLOW), warnings.catch_warnings():
@@ -100,7 +100,7 @@ def try_file(rng: random.Random, kind: Kind, folder: Path, tally: Tally) -> None
         tally.counts["read"] += 1
         if lost:
             tally.fault(f"{kind.name}: lost in silence", f"{example}: {lost}")
-    tally.took(time.perf_counter() - began, example)
+    tally.took(time.process_time() - began, example)
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     if grown > ROOM:
         tally.fault(f"{kind.name}: more than {ROOM >> 20} MiB were needed", example)

@@ -18,6 +18,7 @@ import queue
 import resource
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections import Counter
@@ -49,7 +50,7 @@ class Tally:
     examples: dict[str, list[str]] = field(default_factory=dict)
     """Of each fault what led to it."""
     slowest: float = 0.0
-    """Seconds."""
+    """Seconds of the processor."""
     slowest_of: str = ""
     memory: list[tuple[int, float]] = field(default_factory=list)
     """(chunks that this process had done, MiB that it held)"""
@@ -107,18 +108,21 @@ def raised(error: BaseException) -> str:
 
 @contextmanager
 def in_time(seconds: float) -> Iterator[None]:
-    """Raises Hung inside, in the main thread, once the time is over."""
+    """Raises Hung inside, in the main thread, once so many seconds of the processor are spent.
+
+    What waits without computing is noticed by the silence of its process.
+    """
 
     def stop(*_: object) -> None:
-        raise Hung(f"nothing came for {seconds:g} seconds")
+        raise Hung(f"nothing came for {seconds:g} seconds of the processor")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def held() -> float:
@@ -144,12 +148,20 @@ def growth(memory: Sequence[tuple[int, float]]) -> float:
 def _serve(work: Work, seed: int, asked: Any, answers: Any) -> None:
     """What a worker does: chunks as they come, until None."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     done = 0
     while (chunk := asked.get()) is not None:
         tally = work(seed, chunk)
         done += 1
         tally.memory.append((done, held()))
         answers.put((chunk, tally.record()))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 class _Worker:

@@ -34,7 +34,7 @@ from convgym.policies.rendered import RenderedPolicy
 from convgym.policies.roster import ladder
 
 SLOW = 10.0
-"""Seconds that no step may take."""
+"""Seconds of the processor that no step may take."""
 FIRST = 300.0
 """The same before anything is compiled."""
 
@@ -133,7 +133,7 @@ class Player:
         self, do: Callable[[], None], allowed: tuple[type[Exception], ...], given: Any
     ) -> bool:
         """Whether it is done; False where it is refused as documented, or is a fault."""
-        began = time.perf_counter()
+        began = time.process_time()
         try:
             with in_time(SLOW if self.warm else FIRST), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -149,7 +149,7 @@ class Player:
             return False
         finally:
             if self.warm:
-                self.tally.took(time.perf_counter() - began, str(self.form))
+                self.tally.took(time.process_time() - began, str(self.form))
         return True
 
     # what the drivers below share
@@ -202,6 +202,8 @@ def _fits(action: Any, space: Any, rows: int | None) -> bool:
             return bool(right and (array >= 0).all() and (array < space.nvec).all())
         if rows is None:
             return action in space
+        if array.shape == shape and array.dtype.kind == "b":
+            return True  # gymnasium's Discrete takes True for 1, rows of integers do not
         whole = array.shape == shape and array.dtype.kind in "iu"
         return bool(whole and (array >= 0).all() and (array < space.n).all())
 

@@ -125,6 +125,7 @@ class _Table:
 
     def __iter__(self) -> Iterator[Row]:
         for batch in self._parquet() if self._path.suffix == ".parquet" else self._arrow():
+            batch.validate(full=True)  # or what was damaged is looked for outside of memory
             yield from batch.to_pylist()
 
     def _parquet(self) -> Iterator[Any]:

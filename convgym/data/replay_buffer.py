@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -28,10 +26,10 @@ from convgym.data.records import from_record, to_record
 from convgym.data.replay_items import ArrayBatch, Columns, Item, TextBatch, columns_of
 from convgym.data.sum_tree import SumTree
 from convgym.errors import DatasetError, InvalidConfiguration, InvalidLog
+from convgym.language.archive import DAMAGE
 
 MODES = ("trajectory", "turn")
 _FORMAT = "convgym replay 1"
-_DAMAGED = zipfile.BadZipFile, zlib.error
 _LEAST, _MOST = 1e-100, 1e100
 """What a priority may be, so that sums of any number of them stay finite."""
 
@@ -268,7 +266,7 @@ class ConversationReplayBuffer:
             return cls._restored(about, arrays)
         except OSError as error:
             raise DatasetError(f"{path} cannot be read: {error.strerror}") from error
-        except (ValueError, TypeError, LookupError, EOFError, RuntimeError, *_DAMAGED) as error:
+        except DAMAGE as error:
             raise DatasetError(f"{path} is no replay buffer that this version saved") from error
 
     @classmethod

@@ -56,7 +56,7 @@ class BatchedReplies:
         place = len(self._quotes)
         self._quotes.append(self._batched.read(clean, self.readings[place]))
         self._lengths[place] = len(clean)
-        if self.remembers:
+        if self.remembers and len(text) <= ACTION_LENGTH:  # a longer one would be kept whole
             self._places[text] = place
         return place
 

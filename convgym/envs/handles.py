@@ -119,7 +119,9 @@ def without(results: str, dropped: Collection[str]) -> str:
         except ValueError:
             lines.append(line)
             continue
-        lines.append(json.dumps(_pruned(answer, dropped), ensure_ascii=False))
+        # What was escaped stays so: it may be of no alphabet that a text here is written in.
+        escaped = "\\u" in line
+        lines.append(json.dumps(_pruned(answer, dropped), ensure_ascii=escaped))
     return "\n".join(lines)
 
 

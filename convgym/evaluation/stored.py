@@ -153,14 +153,16 @@ def stored_dataset(dataset: MinariDataset) -> Iterator[StoredEpisode]:
 
 def write_stored(path: str | os.PathLike[str], episodes: Iterable[StoredEpisode]) -> int:
     """Write one JSON line an episode, whole or not at all; how many there were."""
-    place = Path(path)
-    aside = place.with_name(place.name + ".part")
+    aside = Path(f"{os.fspath(path)}.{os.getpid()}.part")
     count = 0
-    with aside.open("w", encoding="utf-8") as file:
-        for episode in episodes:
-            file.write(json.dumps(episode.to_record(), ensure_ascii=False) + "\n")
-            count += 1
-    os.replace(aside, place)
+    try:
+        with aside.open("w", encoding="utf-8") as file:
+            for episode in episodes:
+                file.write(json.dumps(episode.to_record(), ensure_ascii=False) + "\n")
+                count += 1
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
     return count
 
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,8 @@ from convgym.errors import InvalidConfiguration
 Arrays = Mapping[str, NDArray[Any]]
 _ABOUT = "about.json"
 DAMAGE = (
-    OSError, zipfile.BadZipFile, zlib.error, struct.error, RuntimeError, LookupError, TypeError,
-    ValueError, AttributeError, EOFError, MemoryError, OverflowError,
+    OSError, zipfile.BadZipFile, zlib.error, struct.error, TokenError, RuntimeError, LookupError,
+    TypeError, ValueError, AttributeError, EOFError, MemoryError, OverflowError,
 )  # fmt: skip
 """What a damaged file makes zipfile, numpy and json raise, and those who read what they read."""
 _ROOM, _MOST = 16 << 20, 200

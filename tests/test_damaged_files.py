@@ -1,0 +1,185 @@
+"""Spoiled files of every kind, and what longer searches have found, by name."""
+
+import json
+import random
+import warnings
+import zipfile
+
+import numpy as np
+import pytest
+from corruption import BOMB
+from file_kinds import KINDS, Kind, kinds, quietly
+from fuzz_files import good, try_file
+from fuzzing import Tally
+
+from convgym.errors import ConvGymError, DatasetError, InvalidConfiguration, InvalidLog
+
+KIND = {kind.name: kind for kind in KINDS}
+SLOW_TO_MAKE = ("tuning database", "Stable-Baselines3 archive", "optimiser checkpoint",
+                "domain folder", "calibration", "Minari dataset, checked")  # fmt: skip
+
+
+def test_spoiled_files_are_refused_in_a_sentence_or_read_with_what_was_lost(tmp_path):
+    there = [kind for kind in kinds() if kind.name not in SLOW_TO_MAKE]
+    tally, rng = Tally(), random.Random(7)
+    for number in range(240):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        try_file(rng, there[number % len(there)], folder, tally)
+    assert tally.done == 240 and not tally.faults, tally.examples
+    assert min(tally.counts["read"], tally.counts["refused in a sentence"]) > 40
+
+
+def test_what_should_not_come_is_noted(tmp_path):
+    def wrong(path):
+        raise KeyError("shape")
+
+    raising = Kind("raising", "a.json", lambda path: path.write_text('{"a": 1}'), wrong)
+    losing = Kind("losing", "a.json", raising.make, lambda path: "a row is gone")
+    tally = Tally()
+    with pytest.raises(KeyError):
+        good(raising)
+    with pytest.raises(AssertionError, match="loses something"):
+        good(losing)
+    spoilt = Kind("late", "a.json", raising.make, lambda path: json.loads(path.read_text()) and "")
+    for number in range(30):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        try_file(random.Random(number), spoilt, folder, tally)
+    assert any("JSONDecodeError" in fault for fault in tally.faults)
+
+
+# -- found by longer searches ----------------------------------------------------------------------
+
+
+def spoilt(kind, folder, change):
+    """A good file of this kind, changed, or a folder with one of its files changed."""
+    path = folder / KIND[kind].file
+    for name, content in good(KIND[kind]).items():
+        place = path / name if name else path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(change(content))
+    return path
+
+
+def refused(kind, path, error=ConvGymError):
+    """The sentence of the reader."""
+    with pytest.raises(error) as caught, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        KIND[kind].read(path)
+    said = str(caught.value)
+    assert said and "Traceback" not in said
+    return said
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [("preferences", InvalidLog), ("stored episodes", DatasetError),
+     ("recipe", InvalidConfiguration), ("phrases", InvalidConfiguration),
+     ("log form", DatasetError)],
+)  # fmt: skip
+@pytest.mark.parametrize("inserted", [b"\xff", b"[" * 20_000, b"a = " + b"[" * 20_000], ids=len)
+def test_bad_bytes_and_deep_nesting_are_a_sentence(tmp_path, kind, error, inserted):
+    refused(kind, spoilt(kind, tmp_path, lambda content: inserted + content), error)
+
+
+@pytest.mark.parametrize("kind", ["preferences", "stored episodes", "discrete policy", "user fit"])
+def test_a_folder_or_nothing_in_place_of_a_file_is_a_sentence(tmp_path, kind):
+    refused(kind, tmp_path / "nothing")
+    refused(kind, tmp_path)
+
+
+def test_metrics_without_the_lines_that_are_none(tmp_path):
+    path = spoilt("metrics", tmp_path, lambda lines: b"\xff\n" + b"[" * 20_000 + b"\n" + lines)
+    with path.open("ab") as file:
+        file.write(b'{"step": []}\n{"step": 9, "lo')
+    from convgym.cli.run_folder import read_metrics
+
+    assert [row["step"] for row in read_metrics(path)] == list(range(6))
+
+
+@pytest.mark.parametrize("kind", ["discrete policy", "fitted user", "policy of any learner"])
+def test_a_bomb_is_not_unpacked(tmp_path, kind):
+    def bomb(content):
+        path = tmp_path / "packed"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("about.json", bytes(BOMB))
+        return path.read_bytes()
+
+    assert KIND[kind].file.endswith((".zip", ".npz"))
+    refused(kind, spoilt(kind, tmp_path, bomb), InvalidConfiguration)
+
+
+def without_about(content):
+    """An archive whose page lacks all but its format."""
+    import io
+
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(packed, "w") as new:
+        for name in old.namelist():
+            raw = old.read(name)
+            if name == "about.json":
+                raw = json.dumps({"format": json.loads(raw)["format"]}).encode()
+            new.writestr(name, raw)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize(
+    "kind", ["value function", "discrete policy", "vector policy", "candidate policy"]
+)
+def test_an_archive_without_its_page_is_a_sentence(tmp_path, kind):
+    said = refused(kind, spoilt(kind, tmp_path, without_about), InvalidConfiguration)
+    assert "is no whole" in said
+
+
+def test_a_state_that_names_no_files_is_a_sentence(tmp_path):
+    pytest.importorskip("pyarrow", reason="the files are Arrow's")
+    path = tmp_path / "saved"
+    KIND["Hugging Face folder"].make(path)
+    (path / "state.json").write_text('{"_data_files": [{"name": 3}]}')
+    assert "state.json" in refused("Hugging Face folder", path, DatasetError)
+
+
+def test_damaged_arrow_buffers_are_not_followed(tmp_path):
+    """Offsets beyond the buffer made pyarrow read outside of memory."""
+    pyarrow = pytest.importorskip("pyarrow", reason="the files are Arrow's")
+    from convgym.data.huggingface import _Table
+
+    offsets = pyarrow.py_buffer(np.array([0, 2**30, 1], dtype=np.int32).tobytes())
+    parts = [None, offsets, pyarrow.py_buffer(b"x")]
+    texts = pyarrow.Array.from_buffers(pyarrow.string(), 2, parts)
+    path = tmp_path / "rows.arrow"
+    batch = pyarrow.RecordBatch.from_arrays([texts], ["text"])
+    table = _Table(path)
+    table._arrow = lambda: iter([batch])
+    with pytest.raises(ValueError):
+        list(table)
+
+
+@pytest.mark.parametrize("damage", ["hdf5", "json", "counts"])
+def test_a_damaged_minari_folder_is_a_sentence(tmp_path, damage):
+    pytest.importorskip("minari", reason="the files are Minari's")
+    path = tmp_path / "few-v0"
+    KIND["Minari folder"].make(path)
+    if damage == "hdf5":
+        whole = (path / "data" / "main_data.hdf5").read_bytes()
+        (path / "data" / "main_data.hdf5").write_bytes(whole[: len(whole) // 2])
+    elif damage == "json":
+        (path / "data" / "metadata.json").write_text('{"total_episodes": ')
+    else:
+        about = json.loads((path / "data" / "metadata.json").read_text())
+        (path / "data" / "metadata.json").write_text(json.dumps(about | {"total_episodes": 40}))
+    refused("Minari folder", path, DatasetError)
+
+
+def test_a_damaged_cache_of_replies_is_a_sentence(tmp_path):
+    pytest.importorskip("torch", reason="the judge needs the extra llm")
+    path = spoilt("judge's replies", tmp_path, lambda content: content[:5000] + b"x" * 7000)
+    refused("judge's replies", path, InvalidConfiguration)
+
+
+def test_a_good_file_of_every_kind_is_read_whole():
+    for kind in kinds():
+        if kind.name not in SLOW_TO_MAKE:
+            good(kind)
+    assert quietly(len)("abc") == ""
