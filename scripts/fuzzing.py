@@ -239,7 +239,7 @@ def command(page: str, what: str, number: int, per_chunk: int, work: Work) -> in
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--log", type=Path, help="finished chunks; a run goes on behind them")
-    parser.add_argument("--silence", type=float, default=180.0, help="seconds until a chunk hung")
+    parser.add_argument("--silence", type=float, default=900.0, help="seconds until a chunk hung")
     parser.add_argument("--only", type=int, help="this chunk alone, in this process")
     options = parser.parse_args()
     began = time.monotonic()
