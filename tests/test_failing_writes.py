@@ -16,7 +16,7 @@ import pytest
 from file_kinds import KINDS, TALKS, make_stored
 
 from convgym.cli.run_config import resolved
-from convgym.cli.run_folder import begin
+from convgym.cli.run_folder import RunFolder
 from convgym.data.embedding_cache import EmbeddingCache
 from convgym.data.log_episodes import LogEpisodes, LogForm
 from convgym.data.logs import write_log
@@ -97,13 +97,18 @@ def test_a_cache_that_cannot_grow_still_has_what_it_had(tmp_path):
         assert np.array_equal(one.encode(texts), encoder.encode(texts))
 
 
+def begun(root, config):
+    """A new run's folder."""
+    return RunFolder.begin(root, "it", lambda new: new.write_config(config))
+
+
 def test_a_run_that_cannot_be_kept_is_a_sentence_and_leaves_nothing(tmp_path):
     config = resolved({"algorithm": "stub"})
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidConfiguration, match="cannot be kept"):
-        begin(tmp_path / "file" / "runs", config)
+        begun(tmp_path / "file" / "runs", config)
     with pytest.raises(InvalidConfiguration, match="cannot be kept"), little_room(100):
-        begin(tmp_path / "runs", config)
+        begun(tmp_path / "runs", config)
     assert not list((tmp_path / "runs").iterdir())
 
 
@@ -111,7 +116,7 @@ def test_a_run_that_cannot_be_kept_is_a_sentence_and_leaves_nothing(tmp_path):
 def test_a_folder_that_may_not_be_written_to_is_a_sentence(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(InvalidConfiguration, match="cannot be kept"):
-        begin(tmp_path / "runs", resolved({"algorithm": "stub"}))
+        begun(tmp_path / "runs", resolved({"algorithm": "stub"}))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked here")
@@ -131,7 +136,7 @@ def test_who_is_killed_while_writing_leaves_the_old_file(tmp_path):
 
 
 ON_THE_WALL = {"convgym/data/local_root.py", "convgym/service/chat.py",
-               "convgym/service/conversation_log.py"}  # fmt: skip
+               "convgym/service/conversation_log.py", "convgym/service/line_files.py"}  # fmt: skip
 """What asks what time it is, to note it, or to hold it against a file's."""
 
 

@@ -11,8 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 EXTRAS = (
-    "accelerate", "cma", "d3rlpy", "datasets", "fastapi", "matplotlib", "onnxruntime", "optuna",
-    "peft", "pyarrow", "ray", "safetensors", "sb3_contrib", "scipy", "sklearn",
+    "accelerate", "cma", "d3rlpy", "datasets", "fastapi", "markdown_it", "matplotlib",
+    "onnxruntime", "optuna", "peft", "pyarrow", "ray", "safetensors", "sb3_contrib", "scipy", "sklearn",
     "stable_baselines3", "tensorboard", "tokenizers", "torch", "transformers", "trl", "uvicorn",
     "verifiers", "vllm", "wandb", "websockets", "zstandard",
 )  # fmt: skip
@@ -89,7 +89,8 @@ def test_the_packages_are_those_of_the_extras():
     from convgym.cli.requirements import needs
 
     module = {"scikit-learn": "sklearn", "stable-baselines3": "stable_baselines3",
-              "sb3-contrib": "sb3_contrib", "sentence-transformers": "transformers"}  # fmt: skip
+              "sb3-contrib": "sb3_contrib", "sentence-transformers": "transformers",
+              "markdown-it-py": "markdown_it"}  # fmt: skip
     core = set(needs()[""]) | {"minari", "pillow"}
     named = {module.get(name, name) for extra, packages in needs().items() for name in packages
              if extra not in ("", "all", "test", "lint")} - core  # fmt: skip
