@@ -90,6 +90,7 @@ def test_who_leaves_sooner_says_less(simulator):
     assert turns[0] > turns[1] > turns[2]
 
 
+@pytest.mark.slow
 def test_only_where_nobody_recorded_the_agent_is_leaving_turned(calibration):
     alone = calibrate(ALONE, budget_s=1)
     assert set(alone.polish.knobs) == set(UNITS)

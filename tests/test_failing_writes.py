@@ -135,8 +135,10 @@ def test_who_is_killed_while_writing_leaves_the_old_file(tmp_path):
     assert path.read_bytes() != good
 
 
-ON_THE_WALL = {"convgym/data/local_root.py", "convgym/service/chat.py",
-               "convgym/service/conversation_log.py", "convgym/service/line_files.py"}  # fmt: skip
+ON_THE_WALL = {
+    "convgym/data/local_root.py", "convgym/service/chat.py", "convgym/service/conversation_log.py",
+    "convgym/service/line_files.py",
+}  # fmt: skip
 """What asks what time it is, to note it, or to hold it against a file's."""
 
 

@@ -52,6 +52,7 @@ def weights(trainer: OfflineRLTrainer) -> list[np.ndarray]:
 # CartPole
 
 
+@pytest.mark.slow
 def test_offline_then_online_balances_a_pole():
     """CI row 17 on CartPole: careless data of about 60 steps; about 9 CPU-seconds."""
     trainer = OfflineRLTrainer(

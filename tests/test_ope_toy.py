@@ -120,6 +120,7 @@ def test_linear_values_find_the_value_from_noisy_vectors():
     assert abs(report.behavior_value - truth) > 0.3, "the data earn far less"
 
 
+@pytest.mark.slow
 def test_wis_intervals_hold_the_value_as_often_as_they_say(bench):
     """Three hundred replications; the slow test below and the script take fifteen hundred."""
     found = bench.coverage(bench.noisy(0.4), bench.noisy(0.2), 300, 200)

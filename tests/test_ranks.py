@@ -142,7 +142,7 @@ def learnt(ranks, **changes):
     [
         {},
         {"objective": "grpo", "resample": 2, "max_grad_norm": 0.1},
-        {"objective": "grpo", "trust_region": TrustRegion()},
+        pytest.param({"objective": "grpo", "trust_region": TrustRegion()}, marks=pytest.mark.slow),
     ],
     ids=["critic", "resampled", "trust region"],
 )

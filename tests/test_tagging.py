@@ -55,6 +55,7 @@ def test_unseen_turns_of_several_acts(unseen):
     assert macro > 0.70 and exact > 0.50
 
 
+@pytest.mark.slow
 def test_wordings_left_out_in_turn():
     """Three folds of all wordings: what the tagger in use may expect of new ones."""
     wordings, fold = user_examples("all"), lambda number: number * 7919 % 3

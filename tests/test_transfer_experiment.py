@@ -80,6 +80,7 @@ def test_an_interval_is_students(script):
     assert high - mean == pytest.approx(4.303 / 3**0.5, abs=1e-3) == mean - low
 
 
+@pytest.mark.slow
 def test_a_calibrated_user_values_agents_more_like_real_users_do(script):
     """Small: one twin, few episodes; the figures are the slow test's."""
     twin, seeds = 5, range(60)

@@ -94,6 +94,7 @@ def run(seed, *, initial=1.0, final=0.5, randomise=True, monitor=None, gap=None,
     return transfer.history
 
 
+@pytest.mark.slow
 def test_mixed_training_is_better_on_the_twin_than_any_part_of_it():
     """60 logged turns, 30 seeds. The best policy of all is worth 0.566."""
     arms = {
