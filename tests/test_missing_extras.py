@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[1]
 EXTRAS = (
     "accelerate", "cma", "d3rlpy", "datasets", "fastapi", "markdown_it", "matplotlib",
     "onnxruntime", "optuna", "peft", "pyarrow", "ray", "safetensors", "sb3_contrib", "scipy",
-    "sklearn", "stable_baselines3", "tensorboard", "tokenizers", "torch", "transformers", "trl", "uvicorn",
-    "verifiers", "vllm", "wandb", "websockets", "zstandard",
+    "sklearn", "stable_baselines3", "tensorboard", "tokenizers", "torch", "transformers", "trl",
+    "uvicorn", "verifiers", "vllm", "wandb", "websockets", "zstandard",
 )  # fmt: skip
 """Packages of extras alone; what the core needs is no extra."""
 SAMPLE = str(ROOT / "datasets" / "samples" / "support_sample.jsonl")
