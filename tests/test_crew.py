@@ -4,13 +4,13 @@ import json
 import os
 import pickle
 import threading
-import time
 from functools import partial
 from pathlib import Path
 
 import gymnasium as gym
 import pytest
 from coins import CoinPolicy
+from crew_work import Locked, Unwilling, a_keyword_policy, dying, missing, refusing, tenfold
 from typer.testing import CliRunner
 
 from convgym.cli.main import app
@@ -24,37 +24,6 @@ from convgym.policies.scripted import KeywordPolicy, PlannerPolicy
 
 ID = "ConvGym/CustomerService-v0"
 TESTS = Path(__file__).parent
-
-
-def tenfold(offset=0):
-    """A work that says of each share ten times it, and which process it was."""
-    return lambda share, common: (10 * share + offset + (common or 0), os.getpid())
-
-
-def refusing():
-    def work(share, _):
-        if share >= 3:
-            raise InvalidConfiguration(f"no share {share}, please")
-        return share
-
-    return work
-
-
-def dying(place, times):
-    """Its process ends without a word, the first `times` times that somebody does share 2."""
-
-    def work(share, _):
-        deaths = Path(place) / f"{time.monotonic_ns()}"
-        if share == 2 and len(list(Path(place).iterdir())) < times:
-            deaths.touch()
-            os._exit(1)
-        return share
-
-    return work
-
-
-def missing():
-    raise MissingExtra("ray", "ray")
 
 
 @pytest.fixture(scope="module")
@@ -198,29 +167,6 @@ def test_tables_scores_and_pages_are_the_same(elsewhere):
     assert as_bytes(here) == as_bytes(there) and here.to_markdown() == there.to_markdown()
     env = gym.make("coins:Coins-v0")
     assert score(CoinPolicy(), env, 9) == score(CoinPolicy(), env, 9, **elsewhere)
-
-
-class Unwilling(KeywordPolicy):
-    """Raises in the middle of an episode."""
-
-    def predict(self, observation, *args, **kwargs):
-        action, state = super().predict(observation, *args, **kwargs)
-        if self._steps > 3:
-            raise InvalidConfiguration(f"no more, after {self._steps} acts")
-        return action, state
-
-
-class Locked(KeywordPolicy):
-    """Holds what no other process can have."""
-
-    def __init__(self):
-        super().__init__()
-        self.lock = threading.Lock()
-
-
-def a_keyword_policy(env):
-    """A worker's own."""
-    return KeywordPolicy()
 
 
 def test_a_policy_that_raises_says_the_same_everywhere(elsewhere):
