@@ -132,6 +132,7 @@ def test_hidden_bases_are_found_from_acts(fit):
     assert fit.gap_after < 2.5 < 4 * fit.gap_after < fit.gap_before
 
 
+@pytest.mark.slow
 def test_hidden_bases_are_found_from_bare_text(log):
     bare = [
         Conversation(c.conversation_id, tuple(Message(m.role, m.content) for m in c.messages))

@@ -122,6 +122,7 @@ def test_the_same_seed_gives_the_same_bytes_and_no_global_dice_are_thrown(calibr
     assert calibrate(LOG, budget_s=1, seed=4).polish != calibration.polish
 
 
+@pytest.mark.slow
 def test_a_budget_is_a_number_of_settings_that_hangs_on_the_log_alone():
     counted, heard = LogSimulator.of(LOG), []
     found = polish(counted, LOG, 0, 2.0, lambda *told: heard.append(told))
@@ -157,6 +158,7 @@ def test_what_is_held_out_is_not_seen(calibration):
     assert found.polish == calibration.polish
 
 
+@pytest.mark.slow
 def test_it_is_judged_where_neither_counts_nor_search_have_looked():
     *folds, apart = polishing._inner_parts(LOG, 0)
     assert sorted(index for part in (*folds, apart) for index in part) == list(range(len(LOG)))

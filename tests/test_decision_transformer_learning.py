@@ -139,6 +139,7 @@ def test_vectors_that_were_asked_for_are_given():
     assert (policy.predict(np.array([1.0], np.float32))[0] <= high).all()
 
 
+@pytest.mark.slow
 def test_where_most_conversations_are_bad_it_beats_a_clone():
     data, model_ = record(majority_bad(), 1500, shares=MAJORITY_BAD), toy_model()
     clone = BCConfig(hidden=(64,)).create().fit(data, 300)

@@ -283,6 +283,7 @@ def exact_values(seed: int, conversations: int, alpha: float, turns: int) -> lis
     return [row["value"] for row in tuner.history]
 
 
+@pytest.mark.slow
 def test_tuning_never_dips_and_ends_above_where_it_began():
     """CI row 17, on 100 conversations; about 7 CPU-seconds."""
     values = exact_values(seed=0, conversations=100, alpha=0.05, turns=1500)

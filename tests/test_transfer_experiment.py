@@ -46,6 +46,7 @@ def test_costs_are_of_replies_and_acts():
     assert cost(agent, (find,), DEAR) == pytest.approx(0.025)
 
 
+@pytest.mark.slow
 def test_no_agent_is_best_everywhere():
     """Users of two sorts prefer different agents: values trade off."""
     seeds = range(60)

@@ -42,6 +42,7 @@ def test_success_falls_with_difficulty_and_the_ladder_keeps_its_order():
     assert all(easier > harder for easier, harder in pairwise(planner)), planner
 
 
+@pytest.mark.slow
 def test_personas_differ_for_the_planner():
     ladder = script("difficulty_ladder")
     env = ladder.gym.make(ladder.ENVIRONMENT, observation="features", action="act")
