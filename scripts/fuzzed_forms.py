@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import convgym  # noqa: F401  registers the environments
-from convgym.envs.autoreset import DISABLED, NEXT_STEP, SAME_STEP
+from convgym.envs.autoreset import MODES, NEXT_STEP, AutoresetMode
 from convgym.envs.conversation_env import REWARDS
 from convgym.envs.modes import ACTION_MODES, OBSERVATIONS
 from convgym.envs.registration import ENVIRONMENTS, WRAPPED_ENVIRONMENTS
 from convgym.multi_agent import SIDES, USER_REWARDS
 
 ROWS = 3
+RESETS = MODES if AutoresetMode is not None else (NEXT_STEP,)
+"""What becomes of rows that have ended; gymnasium 1.0 knows one way."""
 DATA = Path(__file__).parents[1] / "tests" / "data"
 OWN, RECORDED = "ConvGym/OwnDomain-v0", "ConvGym/Recorded-v0"
 NEEDED: dict[str, dict[str, str]] = {
@@ -67,7 +69,7 @@ def forms() -> tuple[Form, ...]:
         for place, mode in enumerate(modes_of(one)):
             reward = REWARDS[(number + place) % len(REWARDS)]
             found.append(Form("single", one, {**mode, "reward": reward}))
-            autoreset = (NEXT_STEP, SAME_STEP, DISABLED)[(number + place) % 3]
+            autoreset = RESETS[(number + place) % len(RESETS)]
             found.append(Form("vector", one, {**mode, "autoreset_mode": autoreset}))
     for one in WRAPPED_ENVIRONMENTS:
         for domain in ("customer-service", "technical-support", "sales"):

@@ -23,7 +23,7 @@ from fuzzed_forms import GOOD_OPTIONS, NEEDED, ROWS, Form
 from fuzzing import Hung, Tally, in_time, raised
 from hostile import Hostile
 
-from convgym.envs.autoreset import DISABLED, gymnasium_mode
+from convgym.envs.autoreset import DISABLED, AutoresetMode, gymnasium_mode
 from convgym.envs.conversation_env import ConversationEnv
 from convgym.envs.episode_setup import OPTIONS
 from convgym.envs.registration import VECTOR_ENVIRONMENTS
@@ -201,7 +201,10 @@ def _fits(action: Any, space: Any, rows: int | None) -> bool:
             right = array.shape == space.shape and array.dtype.kind in "iu"
             return bool(right and (array >= 0).all() and (array < space.nvec).all())
         if rows is None:
-            return action in space
+            try:
+                return action in space
+            except OverflowError:  # gymnasium 1.0, of a number that is none of C's
+                return False
         if array.shape == shape and array.dtype.kind == "b":
             return True  # gymnasium's Discrete takes True for 1, rows of integers do not
         whole = array.shape == shape and array.dtype.kind in "iu"
@@ -334,7 +337,8 @@ class Vector(Player):
         one = self.form.environment_id
         given: dict[str, Any] = {"autoreset_mode": gymnasium_mode(mode)}
         if one not in VECTOR_ENVIRONMENTS:
-            given = {"vector_kwargs": given, "disable_env_checker": True}
+            own = given if AutoresetMode is not None else {}
+            given = {"vector_kwargs": own, "disable_env_checker": True}
         self.envs = gym.make_vec(one, ROWS, **given, **keywords)
         self.space = self.envs.single_action_space
         self.agents: list[Any] = []

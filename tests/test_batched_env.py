@@ -270,3 +270,13 @@ def test_what_is_returned_is_not_written_to_again() -> None:
     for _ in range(10):
         envs.step(rng.integers(0, 60, 4))
     assert np.array_equal(seen, before) and np.array_equal(infos["action_mask"], masks)
+
+
+def test_rows_that_are_no_batch_take_the_mode_on_every_gymnasium():
+    """Transcripts run one after the other; gymnasium 1.0's vector environment knows no mode."""
+    mode = NEXT_STEP if AutoresetMode is None else AutoresetMode.NEXT_STEP
+    envs = gym.make_vec(
+        "ConvGym/CustomerService-v0", 2, observation="transcript", autoreset_mode=mode
+    )
+    assert len(envs.reset(seed=0)[0]) == 2
+    envs.close()

@@ -17,6 +17,7 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
+from convgym.envs.autoreset import AutoresetMode, mode_named
 from convgym.envs.conversation_env import ConversationEnv
 from convgym.envs.rows import reset_asked
 from convgym.errors import InvalidAction
@@ -154,6 +155,8 @@ def _vector_of(
         return kind(**keywords)
 
     makers: list[Callable[[], gym.Env[Any, Any]]] = [make] * num_envs
+    if AutoresetMode is None and vector:  # its vector environment has no such keyword
+        mode_named(vector.pop("autoreset_mode"))
     return ConversationVectorEnv(makers, **vector)
 
 
