@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Text
+from gymnasium.spaces import Space, Text
 
 from convgym.errors import InvalidAction, InvalidConfiguration
 
@@ -99,6 +99,17 @@ def _thin_out(run: re.Match[str]) -> str:
         if in_a_row <= MAX_COMBINING_RUN:
             kept.append(char)
     return "".join(kept)
+
+
+def holds(space: Space[Any], value: Any) -> bool:
+    """Whether a value is in a space; a whole number that C has none for is in none.
+
+    gymnasium 1.0 raises OverflowError for such a number.
+    """
+    try:
+        return bool(space.contains(value))
+    except OverflowError:
+        return False
 
 
 class UtteranceSpace(Text):

@@ -57,7 +57,7 @@ from convgym.language.writers import writer_of
 from convgym.language.writing import WriteRequest, Written, checked
 from convgym.randomization.randomizer import DomainRandomizer
 from convgym.randomization.scenarios import user_key_of, wording_key_of
-from convgym.spaces import sanitize
+from convgym.spaces import holds, sanitize
 from convgym.users.decisions import DecisionModel
 from convgym.users.fitted_user import FittedUser
 from convgym.users.generative import Describe, ModelUser, Read, chat_model
@@ -358,7 +358,7 @@ class ConversationEnv(gym.Env[Any, Any]):
             self.embedding.candidates.checked(action)
         # The space's own check takes a tenth of the step.
         elif not (type(action) is int and 0 <= action < self._n_acts):
-            if not self.action_space.contains(action):
+            if not holds(self.action_space, action):
                 raise InvalidAction(
                     f"the action {str(action)[:40]!r} is not a whole number from 0 to "
                     f"{len(self._domain.actions) - 1}"

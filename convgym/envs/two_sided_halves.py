@@ -21,6 +21,7 @@ from convgym.envs.transcript import TOOL
 from convgym.envs.two_sided_outside import Nobody, read_nothing
 from convgym.envs.user_side import known_in_words, load
 from convgym.errors import InvalidConfiguration
+from convgym.spaces import holds
 from convgym.users.decisions import DecisionModel
 from convgym.users.generative import Describe, ModelUser, Read
 
@@ -140,7 +141,7 @@ class HalvedEnv(ConversationEnv):
 
     def _in_agent_words(self, action: Any) -> str:
         """An act number in words, where it speaks and is legal."""
-        if self._action == "text" or not self.action_space.contains(action):
+        if self._action == "text" or not holds(self.action_space, action):
             return ""
         number, actions = int(action), self._domain.actions
         speaks = actions.actions[number].kind < FIRST_TOOL

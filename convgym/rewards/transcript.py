@@ -15,6 +15,7 @@ import gymnasium as gym
 
 from convgym.conversation import Conversation, Message
 from convgym.errors import InvalidConfiguration
+from convgym.spaces import holds
 
 _READ = ("said", "in_words", "system_prompt")
 _ROLES = {"Agent": "assistant", "Act": "assistant", "Tool": "tool"}
@@ -45,7 +46,7 @@ class Transcript:
 
     def before(self, action: Any) -> None:
         """Before a step: an act is put into words from what is in sight now."""
-        if isinstance(action, Integral) and self._env.action_space.contains(action):
+        if isinstance(action, Integral) and holds(self._env.action_space, action):
             self._act = self._env.in_words(int(action))
 
     def after(self, info: Mapping[str, Any]) -> None:
