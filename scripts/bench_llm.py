@@ -162,7 +162,8 @@ def their_rounds(asked: argparse.Namespace) -> Callable[[], float]:
     def run() -> float:
         arguments = GRPOConfig(
             output_dir=tempfile.mkdtemp(),
-            per_device_train_batch_size=ROWS,
+            per_device_train_batch_size=asked.piece,
+            gradient_accumulation_steps=ROWS // asked.piece,
             num_generations=GROUP,
             max_completion_length=asked.tokens if not conversations else 512,
             max_steps=asked.steps + 1,
@@ -210,6 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--steps", type=int, default=5, help="of a round")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--piece", type=int, default=ROWS, help="rows of trl's micro-batches")
     asked = parser.parse_args(arguments)
     torch.set_num_threads(1)
     sides = {"ours": our_rounds(asked)}

@@ -135,6 +135,13 @@ def policy_batch(
     )
 
 
+def micro_batch_tokens(model: LanguageModel, config: PolicyOptimizerConfig) -> int:
+    """How many tokens go through the model at once."""
+    if config.tokens_per_micro_batch is not None:
+        return config.tokens_per_micro_batch
+    return 4096 if model.device.type == "cpu" else 16_384
+
+
 def micro_batches(lengths: Tensor, index: Tensor, tokens: int) -> list[Tensor]:
     """Rows of like length together, at most `tokens` with padding, at least one row.
 
@@ -155,7 +162,7 @@ def micro_parts(
     """Micro-batches: numbers of rows, and among them packs that share a prompt, if any does."""
     if not len(index):
         return []
-    limit = config.tokens_per_micro_batch
+    limit = micro_batch_tokens(model, config)
     if not (config.share_prompts and model.shares_prompts):
         return [(part, []) for part in micro_batches(rows.lengths, index, limit)]
     found = micro_packs(rows, index, limit, model.width)

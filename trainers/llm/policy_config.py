@@ -124,8 +124,9 @@ class PolicyOptimizerConfig:
     """Passes over an iteration's conversations."""
     minibatches: int = 1
     """Optimiser steps of a pass."""
-    tokens_per_micro_batch: int = 16_384
-    """Tokens, padding included, that go through the model at once; the gradient is the same."""
+    tokens_per_micro_batch: int | None = None
+    """Tokens, padding included, that go through the model at once; the gradient is the same. None:
+    16,384, and 4,096 on a CPU, whose caches that fits."""
     share_prompts: bool = True
     """Whether rows of one prompt go through the model behind it together, where that pays."""
     learning_rate: float = 1e-5

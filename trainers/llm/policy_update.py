@@ -21,7 +21,12 @@ from convgym.errors import MissingExtra
 from trainers.llm.language_model import LanguageModel, Scored
 from trainers.llm.losses import Totals
 from trainers.llm.objective_loss import objective_loss
-from trainers.llm.policy_batches import PolicyBatch, micro_batches, micro_parts
+from trainers.llm.policy_batches import (
+    PolicyBatch,
+    micro_batch_tokens,
+    micro_batches,
+    micro_parts,
+)
 from trainers.llm.policy_config import PolicyOptimizerConfig
 from trainers.llm.ranks import Ranks, own_rows
 from trainers.llm.shared_prompts import pack
@@ -161,7 +166,8 @@ class PolicyUpdate:
         """Hidden vectors before sampled tokens, and the returns from there.  # (N, D), (N,)"""
         hidden, returns = [], []
         every = torch.arange(len(batch.teaches))
-        for index in micro_batches(batch.rows.lengths, every, self.config.tokens_per_micro_batch):
+        size = micro_batch_tokens(self.model, self.config)
+        for index in micro_batches(batch.rows.lengths, every, size):
             part = batch.at(index)
             states = self.model.score(part.rows, hidden=True).hidden
             assert states is not None and part.returns is not None

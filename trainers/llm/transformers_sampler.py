@@ -34,7 +34,7 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "torch", "llm") from error
 
-_PASS = 8192
+_PASS = 4096
 """Tokens of a prefill pass, padding included, unless one row alone has more."""
 _SHARED = 256
 """Tokens that must be saved for one row to be read ahead of those that begin as it does."""

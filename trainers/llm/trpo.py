@@ -17,7 +17,7 @@ from trainers.llm.language_model import LanguageModel, Scored
 from trainers.llm.losses import Totals
 from trainers.llm.natural_step import natural_step
 from trainers.llm.objective_loss import objective_loss
-from trainers.llm.policy_batches import PolicyBatch, micro_batches
+from trainers.llm.policy_batches import PolicyBatch, micro_batch_tokens, micro_batches
 from trainers.llm.policy_config import PolicyOptimizerConfig, TrustRegion
 from trainers.llm.policy_update import Watched, mean_gap, minibatches, sampler_gap, step_totals
 
@@ -50,7 +50,7 @@ class TrustRegionUpdate:
 
     def _step(self, batch: PolicyBatch, index: Tensor, measures_sampler: bool) -> dict[str, float]:
         region, totals = self.region, step_totals(batch, index, self.config)
-        size = self.config.tokens_per_micro_batch
+        size = micro_batch_tokens(self.model, self.config)
         parts = [
             self._with_old(batch.at(rows).to(self.model.device))
             for rows in micro_batches(batch.rows.lengths, index, size)

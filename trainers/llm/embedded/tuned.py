@@ -23,7 +23,6 @@ TUNED: dict[str, Any] = {
     "learning_rate": 4e-4,
     "schedule": "linear",
     "warmup": 10,
-    "tokens_per_micro_batch": 4096,
 }
 """What a model of half a million weights learns well with."""
 SAMPLING: dict[str, Any] = {"max_tokens": 24, "max_context": 512}
