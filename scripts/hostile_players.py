@@ -98,7 +98,7 @@ class Player:
         rng, hostile = self.hostile.rng, self.hostile
         if rng.random() < 0.15:
             seed, options = hostile.seed(), hostile.options(OPTIONS, GOOD_OPTIONS)
-            allowed = (InvalidConfiguration, gym.error.Error)
+            allowed = self.refusals(seed)
             if self.attempt(lambda: self.begin(seed, options), allowed, (seed, options)):
                 self.tally.counts["resets with odd options"] += 1
                 return
@@ -106,6 +106,10 @@ class Player:
         seed = rng.randrange(2**31)
         if not self.attempt(lambda: self.begin(seed, None), (), (seed, None)):
             self.over = True
+
+    def refusals(self, seed: Any) -> tuple[type[Exception], ...]:
+        """How an odd reset may be refused."""
+        return InvalidConfiguration, gym.error.Error
 
     def step(self) -> None:
         """One action, taken or refused."""
@@ -357,6 +361,12 @@ class Vector(Player):
         for row, agent in enumerate(self.agents):
             agent.reset(row)
         self.seen(self.observation, self.envs.observation_space)
+
+    def refusals(self, seed: Any) -> tuple[type[Exception], ...]:
+        """gymnasium's own vector environment says in its own way what is no seed."""
+        if self.is_desk or isinstance(seed, int):
+            return super().refusals(seed)
+        return *super().refusals(seed), ValueError, TypeError, AssertionError
 
     def action(self) -> tuple[Any, bool]:
         """As in one environment, row by row."""
