@@ -218,13 +218,20 @@ def test_processes_add_up():
     assert on_ranks(2, added_up) == [[(0, 2, True), *same], [(1, 2, False), *same]]
 
 
-def launched(folder, processes, objective="grpo"):
+LAUNCHERS = {
+    "alone": [],
+    "torchrun": ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"],
+    "accelerate": ["accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"],
+}
+
+
+def launched(folder, launcher, objective):
     """Runs of `learns_on_ranks.py`, each process' own."""
+    folder.mkdir()
     path = os.pathsep.join([str(TESTS.parent), str(TESTS)])
     given = [str(TESTS / "learns_on_ranks.py"), str(folder), objective]
-    starts = [] if processes == 1 else [
-        "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)
-    ]  # fmt: skip
+    starts = ["-m", *LAUNCHERS[launcher]] if LAUNCHERS[launcher] else []
+    processes = 2 if starts else 1
     done = subprocess.run(
         [sys.executable, *starts, *given],
         env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
@@ -237,11 +244,12 @@ def launched(folder, processes, objective="grpo"):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("objective", ["grpo", "ppo"])
-def test_torchrun_learns_what_one_process_learns(tmp_path, objective):
-    (tmp_path / "one").mkdir(), (tmp_path / "two").mkdir()
-    (alone,) = launched(tmp_path / "one", 1, objective)
-    runs = launched(tmp_path / "two", 2, objective)
+@pytest.mark.parametrize(
+    ("launcher", "objective"), [("torchrun", "grpo"), ("torchrun", "ppo"), ("accelerate", "grpo")]
+)
+def test_launched_processes_learn_what_one_learns(tmp_path, launcher, objective):
+    (alone,) = launched(tmp_path / "one", "alone", objective)
+    runs = launched(tmp_path / "two", launcher, objective)
     assert [run["size"] for run in runs] == [2, 2] and [run["heard"] for run in runs] == [3, 0]
     for run in runs:
         close(run["rows"], alone["rows"], 1e-6)
