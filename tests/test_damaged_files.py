@@ -1,6 +1,7 @@
 """Spoiled files of every kind, and what longer searches have found, by name."""
 
 import json
+import os
 import random
 import warnings
 import zipfile
@@ -12,6 +13,7 @@ from file_kinds import KINDS, Kind, kinds, quietly
 from fuzz_files import good, try_file
 from fuzzing import Tally
 
+from convgym.data import hdf5_walk
 from convgym.errors import ConvGymError, DatasetError, InvalidConfiguration, InvalidLog
 
 KIND = {kind.name: kind for kind in KINDS}
@@ -170,6 +172,37 @@ def test_a_damaged_minari_folder_is_a_sentence(tmp_path, damage):
         about = json.loads((path / "data" / "metadata.json").read_text())
         (path / "data" / "metadata.json").write_text(json.dumps(about | {"total_episodes": 40}))
     refused("Minari folder", path, DatasetError)
+
+
+def test_a_file_whose_reading_never_ends_is_a_sentence(tmp_path, monkeypatch):
+    """As libhdf5 loops over some damaged files; here a pipe that nobody writes to."""
+    pytest.importorskip("minari", reason="the files are Minari's")
+    monkeypatch.setattr(hdf5_walk, "SILENCE", 1.0)
+    path = tmp_path / "few-v0"
+    KIND["Minari folder"].make(path)
+    assert hdf5_walk.ends(path / "data" / "main_data.hdf5")
+    (path / "data" / "main_data.hdf5").unlink()
+    os.mkfifo(path / "data" / "main_data.hdf5")
+    assert "cannot be read to its end" in refused("Minari folder", path, DatasetError)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("word table as text", lambda whole: whole.replace(b"0.2", b"0.2" + b"[" * 30_000)),
+        ("log form", lambda whole: whole.replace(b'"reward": "', b'"reward": "' + b"[" * 30_000)),
+    ],
+)
+def test_what_is_wrong_is_not_told_at_full_length(tmp_path, kind, change):
+    assert len(refused(kind, spoilt(kind, tmp_path, change))) < 1000
+
+
+def test_a_folder_in_place_of_a_cache_is_a_sentence(tmp_path):
+    KIND["embedding cache"].make(tmp_path / "cache")
+    (file,) = (tmp_path / "cache").glob("*.vectors")
+    file.unlink()
+    file.mkdir()
+    assert "Is a directory" in refused("embedding cache", tmp_path / "cache", DatasetError)
 
 
 def test_a_damaged_cache_of_replies_is_a_sentence(tmp_path):

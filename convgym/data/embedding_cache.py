@@ -99,8 +99,13 @@ class EmbeddingCache:
         begun = json.dumps(head).encode().ljust(HEAD - 1) + b"\n"
         there = b""
         if self.path.exists():
-            with self.path.open("rb") as file:
-                there = file.read(HEAD)
+            try:
+                with self.path.open("rb") as file:
+                    there = file.read(HEAD)
+            except OSError as error:  # a folder, or not ours to read
+                raise DatasetError(
+                    f"{self.path} cannot be read as a cache: {error.strerror}; move it away"
+                ) from error
         if len(there) < HEAD and begun.startswith(there):  # none, or one that was killed here
             self.path.write_bytes(begun)
         elif there != begun:

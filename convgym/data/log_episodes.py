@@ -193,7 +193,7 @@ class LogEpisodes:
             form = LogForm(**about)
             spaces.Text(form.observation_length), spaces.Text(form.action_length)
         except (OSError, LookupError, *_MISFIT) as error:
-            raise DatasetError(f"{folder} holds no form of a log: {error}") from error
+            raise DatasetError(f"{folder} holds no form of a log: {str(error)[:300]}") from error
         encoder = encoder or _hashed(name)
         if encoder is None or encoder.name != name:
             raise InvalidConfiguration(

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from convgym.data.hdf5_walk import ends
 from convgym.data.local_root import minari_module
 from convgym.errors import DatasetError
 
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 def opened(folder: Path) -> MinariDataset:
     """The dataset in a folder, Minari's `…/data`; raises DatasetError for one that is damaged."""
     minari = minari_module()
+    for path in sorted(folder.glob("*.hdf5")):
+        if not ends(path):
+            raise DatasetError(
+                f"{path} cannot be read to its end: HDF5 loops or fails in it; it is damaged"
+            )
     try:
         return minari.MinariDataset(folder)
     except Exception as error:  # whatever a file may do to json and Minari

@@ -150,7 +150,8 @@ class StaticEncoder:
         except OSError as error:
             raise InvalidConfiguration(f"{path} cannot be read: {error.strerror}") from error
         except DAMAGE as error:
-            raise InvalidConfiguration(f"{path} is no table of word vectors: {error}") from error
+            told = str(error)[:300]
+            raise InvalidConfiguration(f"{path} is no table of word vectors: {told}") from error
 
 
 def _read_text(
