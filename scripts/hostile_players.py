@@ -98,7 +98,7 @@ class Player:
         rng, hostile = self.hostile.rng, self.hostile
         if rng.random() < 0.15:
             seed, options = hostile.seed(), hostile.options(OPTIONS, GOOD_OPTIONS)
-            allowed = self.refusals(seed)
+            allowed = self.refusals(seed, options)
             if self.attempt(lambda: self.begin(seed, options), allowed, (seed, options)):
                 self.tally.counts["resets with odd options"] += 1
                 return
@@ -107,7 +107,7 @@ class Player:
         if not self.attempt(lambda: self.begin(seed, None), (), (seed, None)):
             self.over = True
 
-    def refusals(self, seed: Any) -> tuple[type[Exception], ...]:
+    def refusals(self, seed: Any, options: Any) -> tuple[type[Exception], ...]:
         """How an odd reset may be refused."""
         return InvalidConfiguration, gym.error.Error
 
@@ -362,11 +362,12 @@ class Vector(Player):
             agent.reset(row)
         self.seen(self.observation, self.envs.observation_space)
 
-    def refusals(self, seed: Any) -> tuple[type[Exception], ...]:
-        """gymnasium's own vector environment says in its own way what is no seed."""
-        if self.is_desk or isinstance(seed, int):
-            return super().refusals(seed)
-        return *super().refusals(seed), ValueError, TypeError, AssertionError
+    def refusals(self, seed: Any, options: Any) -> tuple[type[Exception], ...]:
+        """gymnasium's own vector environment says in its own way what is no seed or options."""
+        usual = super().refusals(seed, options)
+        if self.is_desk or (isinstance(seed, int) and isinstance(options, dict)):
+            return usual
+        return *usual, ValueError, TypeError, AssertionError
 
     def action(self) -> tuple[Any, bool]:
         """As in one environment, row by row."""
