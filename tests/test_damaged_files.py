@@ -191,10 +191,25 @@ def test_a_file_whose_reading_never_ends_is_a_sentence(tmp_path, monkeypatch):
     [
         ("word table as text", lambda whole: whole.replace(b"0.2", b"0.2" + b"[" * 30_000)),
         ("log form", lambda whole: whole.replace(b'"reward": "', b'"reward": "' + b"[" * 30_000)),
+        ("log form", lambda whole: whole.replace(b'"hashed', b'"' + b"[" * 30_000)),
     ],
 )
 def test_what_is_wrong_is_not_told_at_full_length(tmp_path, kind, change):
     assert len(refused(kind, spoilt(kind, tmp_path, change))) < 1000
+
+
+def test_numbers_beyond_all_floats_are_a_sentence(tmp_path):
+    def change(whole):
+        about = json.loads(whole)
+        about["words"]["log_mean"] = 10**400
+        return json.dumps(about).encode()
+
+    assert "finite number" in refused("user fit", spoilt("user fit", tmp_path, change))
+
+
+def test_a_name_too_long_for_a_file_is_a_sentence(tmp_path):
+    said = refused("log .jsonl", tmp_path / ("x" * 5000))
+    assert "File name too long" in said and len(said) < 1000
 
 
 def test_a_folder_in_place_of_a_cache_is_a_sentence(tmp_path):

@@ -24,6 +24,7 @@ from convgym.conversation import Conversation
 from convgym.data.logs import LogReader, LogReport, Records, line_record
 from convgym.data.packed_files import BLOCK, MAGIC, check_readable
 from convgym.errors import DatasetError, InvalidLog
+from convgym.rewards.outcome import is_number
 
 OUTCOMES = ".outcomes.jsonl"
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
@@ -182,7 +183,7 @@ def _outcome(record: object) -> tuple[tuple[str, str], dict[str, Any]]:
         raise InvalidLog("the outcome names no conversation")
     found: dict[str, Any] = {}
     reward, success = record.get("reward"), record.get("success")
-    if isinstance(reward, int | float) and not isinstance(reward, bool) and math.isfinite(reward):
+    if reward is not None and is_number(reward):
         found["reward"] = float(reward)
     if isinstance(success, bool):
         found["success"] = success

@@ -19,7 +19,6 @@ All words pass through `sanitize`; where that or the length cost some, it is cou
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 from collections import Counter
@@ -40,6 +39,7 @@ from convgym.envs.shared_text import SharedText
 from convgym.envs.transcript import AGENT, CUSTOMER, TOOL
 from convgym.errors import DatasetError, InvalidConfiguration, InvalidLog
 from convgym.language.encoders import Encoder, HashedEncoder, Vectors
+from convgym.rewards.outcome import is_number
 from convgym.spaces import sanitize
 
 if TYPE_CHECKING:
@@ -82,8 +82,10 @@ class LogForm:
                 f"messages={self.messages}, observation_length={self.observation_length}, "
                 f"action_length={self.action_length}; each must be 1 or more"
             )
-        if self.default_reward is not None and not math.isfinite(self.default_reward):
-            raise InvalidConfiguration(f"default_reward={self.default_reward}; it must be finite")
+        if self.default_reward is not None and not is_number(self.default_reward):
+            raise InvalidConfiguration(
+                f"default_reward={self.default_reward!r:.60}; it must be a finite number"
+            )
 
 
 class LogEpisodes:
@@ -197,7 +199,7 @@ class LogEpisodes:
         encoder = encoder or _hashed(name)
         if encoder is None or encoder.name != name:
             raise InvalidConfiguration(
-                f"{folder} was made with the encoder {name!r}; pass that one as encoder"
+                f"{folder} was made with the encoder {name!r:.300}; pass that one as encoder"
             )
         path = Path(folder) / "agent_acts.npz"
         acts = AgentActs.load(path, encoder) if form.observation == "features" else None

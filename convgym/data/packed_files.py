@@ -30,15 +30,17 @@ class Damaged(Exception):
 
 def check_readable(path: Path) -> None:
     """Fails now, in one sentence, for what no pass over the file could mend."""
-    if path.is_dir():
-        raise DatasetError(f"{path} is a folder; name one .jsonl, .jsonl.gz or .jsonl.zst file.")
-    if not path.exists():
-        raise DatasetError(f"there is no file {path}; check the path.")
     try:
+        if path.is_dir():
+            raise DatasetError(
+                f"{path} is a folder; name one .jsonl, .jsonl.gz or .jsonl.zst file."
+            )
+        if not path.exists():
+            raise DatasetError(f"there is no file {path}; check the path.")
         with path.open("rb") as file:
             head = file.read(4)
-    except OSError as error:
-        raise DatasetError(f"{path} cannot be opened: {error.strerror}.") from error
+    except OSError as error:  # `is_dir` too raises it, as for a name that is too long
+        raise DatasetError(f"{str(path)[:300]} cannot be opened: {error.strerror}.") from error
     if not head:
         raise DatasetError(f"{path} is empty; a log holds one JSON object a line.")
     named, suffix = path.suffix in MAGIC, path.suffix

@@ -6,8 +6,8 @@ The counting is `convgym.data.user_fit`'s; this is the value and its JSON.
 from __future__ import annotations
 
 import json
-import math
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -153,8 +153,10 @@ def _typed(kind: type, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"expected a finite number, found {value!r}")
+    if not abs(value) <= sys.float_info.max:  # an integer may be larger
+        raise TypeError(f"expected a finite number, found {value!r:.60}")
     return float(value)
 
 

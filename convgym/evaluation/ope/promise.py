@@ -9,13 +9,13 @@ Knows nothing of what came of it.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from convgym.errors import InvalidConfiguration
+from convgym.rewards.outcome import is_number
 
 PREFERRED = ("WDR", "WIS", "DR", "WPDIS", "PDIS", "IS")
 """The first of these that carries an interval is taken where nobody names one."""
@@ -68,7 +68,7 @@ def read_promise(path: Path, policy: str | None = None, estimator: str | None = 
 def _promise(path: Path, report: Mapping[str, Any], estimator: str | None) -> Promise:
     rows: dict[str, Mapping[str, Any]] = {}
     for row in report["rows"]:
-        if isinstance(row, Mapping) and _number(row.get("low")) and _number(row.get("high")):
+        if isinstance(row, Mapping) and is_number(row.get("low")) and is_number(row.get("high")):
             rows.setdefault(str(row.get("estimator")), row)
     chosen = estimator or next((name for name in PREFERRED if name in rows), None)
     if chosen is None or chosen not in rows:
@@ -78,14 +78,10 @@ def _promise(path: Path, report: Mapping[str, Any], estimator: str | None) -> Pr
         raise InvalidConfiguration(f"{path} has no interval {asked}; {there}")
     row = rows[chosen]
     low, high = float(row["low"]), float(row["high"])
-    value = float(row["value"]) if _number(row.get("value")) else (low + high) / 2
+    value = float(row["value"]) if is_number(row.get("value")) else (low + high) / 2
     discount, alpha = report.get("discount", 1.0), report.get("alpha", 0.05)
     return Promise(
         str(report.get("policy")), chosen, value, low, high,
-        float(alpha) if _number(alpha) else 0.05,
-        float(discount) if _number(discount) else 1.0,
+        float(alpha) if is_number(alpha) else 0.05,
+        float(discount) if is_number(discount) else 1.0,
     )  # fmt: skip
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
