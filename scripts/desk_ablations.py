@@ -7,7 +7,7 @@
 
     part       without                          with
     memory     the newest message alone         and the values said before it
-    plan       the newest message alone         and the plan's progress
+    plan       the newest message, and memory   and the plan's progress
     summary    a window of two messages         and a summary of what left it
     hybrid     GRPO                             and 1,000 chats of a middling agent: their values
                                                 in the credit, their better replies beside it
@@ -76,7 +76,7 @@ IMITATION_STEPS = 200
 LOGS = 1000
 PLAN = [
     PlanStep("find the account", r"Agent:.*find_customer"),
-    PlanStep("verify the postcode", r"User:.*\"verified\""),
+    PlanStep("verify the caller", r"User:.*(\"verified\"|\"needs_verification\": false)"),
     PlanStep("read the order", r"Agent:.*get_order"),
     PlanStep("tell its state", r"Agent: (It is|It was)"),
     PlanStep("end", r"Agent:.*end_conversation"),
@@ -97,8 +97,8 @@ def remembering(env: gym.Env[str, str]) -> gym.Env[str, str]:
 
 
 def planned(env: gym.Env[str, str]) -> gym.Env[str, str]:
-    """And how far the plan has come."""
-    return PlanContext(env, PLAN)
+    """And how far the plan has come, beside what is remembered."""
+    return ConversationMemory(PlanContext(env, PLAN))
 
 
 def window(env: gym.Env[str, str]) -> gym.Env[str, str]:
@@ -187,8 +187,8 @@ def measured(collector: RolloutEngine, episodes: int) -> float:
     return sum(bool(rollout.success) for rollout in played) / len(played)
 
 
-def shown(without: Side, with_: Side, asked: argparse.Namespace) -> Part:
-    """One side's view against another's."""
+def imitation(asked: argparse.Namespace) -> Callable[[Side, int], float]:
+    """Success of who has learnt from the good ones of the logs, with what a side shows."""
 
     @cache
     def learnt(side: Side, seed: int) -> float:
@@ -199,7 +199,7 @@ def shown(without: Side, with_: Side, asked: argparse.Namespace) -> Part:
         config.create(model).fit(rows, IMITATION_STEPS)
         return measured(seen(model, side, **HELD_OUT), asked.episodes)
 
-    return lambda seed: (learnt(without, seed), learnt(with_, seed))
+    return learnt
 
 
 @cache
@@ -281,10 +281,11 @@ def _in_a_row(method: Method, seed: int, asked: argparse.Namespace) -> float:
 def parts_of(asked: argparse.Namespace) -> dict[str, Part]:
     """All of them."""
     methods: tuple[Method, ...] = ("replay", "lwf", "replay_lwf", "ewc")
+    learnt = imitation(asked)
     return {
-        "memory": shown(newest, remembering, asked),
-        "plan": shown(newest, planned, asked),
-        "summary": shown(window, summarised, asked),
+        "memory": lambda seed: (learnt(newest, seed), learnt(remembering, seed)),
+        "plan": lambda seed: (learnt(remembering, seed), learnt(planned, seed)),
+        "summary": lambda seed: (learnt(window, seed), learnt(summarised, seed)),
         "hybrid": hybrid(asked),
         **{method: continual(method, asked) for method in methods},
     }
