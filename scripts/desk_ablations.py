@@ -9,8 +9,8 @@
     memory     the newest message alone         and the values said before it
     plan       the newest message, and memory   and the plan's progress
     summary    a window of two messages         and a summary of what left it
-    hybrid     GRPO                             and 1,000 chats of a middling agent: their values
-                                                in the credit, their better replies beside it
+    hybrid     GRPO with difficult customers,   and 1,000 chats of a middling agent: their values
+               paid for success alone           in the credit, their better replies beside it
     replay,    technical support after          and customer service's conversations, or a KL to
     lwf, ewc   customer service                 the model as it was, or elastic weights
 
@@ -74,6 +74,8 @@ MESSAGES = spaces.Text(8192, min_length=0, charset=CHARSET)
 IMITATION_STEPS = 200
 """Optimiser steps on batches of 64 replies."""
 LOGS = 1000
+HARD = {"difficulty": 1.0, "reward": "success"}
+"""Where an agent that begins with one success in twenty seldom hears of any."""
 PLAN = [
     PlanStep("find the account", r"Agent:.*find_customer"),
     PlanStep("verify the caller", r"User:.*(\"verified\"|\"needs_verification\": false)"),
@@ -237,8 +239,9 @@ def hybrid(asked: argparse.Namespace) -> Part:
                 config = config.changed(objective=goal)
                 recorded = RecordedReplies(model, logs, critic, fitted)
                 more = {"prepare": [CriticShaping(critic)], "penalties": {"logs": recorded}}
-            PolicyOptimizer(model, engine(model), config, **more).train()
-            found.append(measured(engine(model, **HELD_OUT), asked.episodes))
+            PolicyOptimizer(model, engine(model, **HARD), config, **more).train()
+            held_out = engine(model, **{**HARD, **HELD_OUT})
+            found.append(measured(held_out, asked.episodes))
         return found[0], found[1]
 
     return both
