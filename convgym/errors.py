@@ -16,6 +16,17 @@ Each message is one sentence or two: what came, what is allowed, what to do.
 from __future__ import annotations
 
 
+def told(error: BaseException) -> str:
+    """What an exception of somebody else says, as a part of a sentence: one line, not too long.
+
+    Parsers put what they could not read into what they say, however long it is.
+    """
+    said = " ".join(str(error).split())
+    if len(said) > 500:
+        said = f"{said[:500]} …"
+    return said or type(error).__name__
+
+
 class ConvGymError(Exception):
     """The root: `except ConvGymError` catches whatever ConvGym itself raises."""
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 from convgym.language.archive import DAMAGE, opened
 
 Arrays = dict[str, NDArray[Any]]
@@ -88,9 +88,11 @@ def read_archive(path: str | os.PathLike[str], format_: str) -> tuple[dict[str, 
             arrays = from_safetensors(archive.read(_WEIGHTS))
         found = about["format"]
     except DAMAGE as error:
-        raise InvalidConfiguration(f"{path} cannot be read as a {format_}: {error}") from error
+        raise InvalidConfiguration(
+            f"{path} cannot be read as a {format_}: {told(error)}"
+        ) from error
     if found != format_:
-        raise InvalidConfiguration(f"{path} is a {found}; this takes a {format_}")
+        raise InvalidConfiguration(f"{path} is a {str(found)[:100]}; this takes a {format_}")
     return about, arrays
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from convgym.data.packed_files import whole_file
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 
 
 class ResultLines:
@@ -27,7 +27,7 @@ class ResultLines:
             self.rows: list[dict[str, Any]] = [dict(json.loads(line)) for line in lines]
         except (ValueError, TypeError) as error:
             raise InvalidConfiguration(
-                f"{path} holds no results, a line of JSON each ({error}); give another file"
+                f"{path} holds no results, a line of JSON each ({told(error)}); give another file"
             ) from None
 
     def has(self, **wanted: Any) -> bool:

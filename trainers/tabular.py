@@ -23,7 +23,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from convgym.engine.keys import child
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 from convgym.language.archive import DAMAGE
 from convgym.policies.policy import ActPolicy, Policy, Probabilities, belief_of
 from trainers.archive import read_archive, write_archive
@@ -147,7 +147,9 @@ class TabularPolicy(ActPolicy):
         try:
             return cls(Table.of(arrays))
         except DAMAGE as error:
-            raise InvalidConfiguration(f"{path} is no whole tabular policy: {error}") from error
+            raise InvalidConfiguration(
+                f"{path} is no whole tabular policy: {told(error)}"
+            ) from error
 
 
 def softmax(weights: NDArray[np.float64], legal: NDArray[np.bool_]) -> Probabilities:

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 import typer
 
-from convgym.errors import ConvGymError, MissingExtra
+from convgym.errors import ConvGymError, MissingExtra, told
 
 FAILED, BAD_USAGE = 1, 2
 DEBUG = "CONVGYM_DEBUG"
@@ -63,7 +63,7 @@ def _told(error: Exception) -> tuple[str, int]:
         return str(error), FAILED
     if isinstance(error, ConvGymError | OSError):
         return str(error), BAD_USAGE if isinstance(error, (ConvGymError, *_ASKED)) else FAILED
-    what = " ".join(str(error).split())[:300]
+    what = told(error)
     return (
         f"{type(error).__name__}: {what or 'no more is known'}; this should not happen. Run it "
         "again with --debug to see where, and report it",

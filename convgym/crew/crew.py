@@ -21,7 +21,7 @@ from functools import partial
 from multiprocessing import get_context
 from typing import Any, Literal, TypeVar, get_args
 
-from convgym.errors import InvalidConfiguration, WorkerLost
+from convgym.errors import InvalidConfiguration, WorkerLost, told
 
 Backend = Literal["local", "ray"]
 Item = TypeVar("Item")
@@ -131,7 +131,7 @@ def packed(make: Make, dumps: Callable[[Any], bytes], cure: str) -> bytes:
     try:
         return dumps(make)
     except Exception as error:  # whatever an object says to being pickled
-        what = " ".join(str(error).split())[:200]
+        what = told(error)
         raise InvalidConfiguration(
             f"what the workers need cannot be sent to other processes ({what}); {cure}, or name "
             "the policy by its run, its file or module:callable, so that each worker makes its own"

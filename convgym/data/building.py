@@ -23,7 +23,7 @@ from convgym.data.local_root import check_free
 from convgym.data.mixture import BatchMixture
 from convgym.data.recipes import recipe_path
 from convgym.envs.registration import register_envs
-from convgym.errors import DatasetError, InvalidConfiguration
+from convgym.errors import DatasetError, InvalidConfiguration, told
 from convgym.policies.batched import BatchPolicy, BatchRandomPolicy, RowPolicies
 from convgym.policies.policy import Policy
 from convgym.policies.rendered import RenderedPolicy
@@ -114,7 +114,9 @@ def recipe_in(path: Path, dataset_id: str) -> Recipe:
             content[name] = tuple(content[name])
         return Recipe(dataset_id=dataset_id, **content)
     except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise InvalidConfiguration(f"the recipe of {dataset_id!r} is faulty: {error}") from error
+        raise InvalidConfiguration(
+            f"the recipe of {dataset_id!r} is faulty: {told(error)}"
+        ) from error
 
 
 def collect_recipe(

@@ -14,7 +14,7 @@ from convgym.data.building import read_recipe
 from convgym.data.episodes import content_hash
 from convgym.data.minari_reading import episodes_of, opened
 from convgym.data.recipes import recipe_ids
-from convgym.errors import DatasetError
+from convgym.errors import DatasetError, told
 
 if TYPE_CHECKING:
     from minari import MinariDataset
@@ -33,7 +33,7 @@ def check_content(dataset_id: str, folder: Path) -> MinariDataset:
         content = content_hash(dataset) if dataset_id in recipe_ids() else ""
     except Exception as error:  # whatever a file may do to h5py, json and Minari
         raise DatasetError(
-            f"{folder} cannot be read as the dataset {dataset_id!r}: {error}; it is damaged"
+            f"{folder} cannot be read as the dataset {dataset_id!r}: {told(error)}; it is damaged"
         ) from error
     if came != dataset_id:
         raise DatasetError(f"the dataset called {dataset_id!r} there is {came!r}; it is refused")

@@ -25,7 +25,7 @@ from typing import Any
 from convgym.data.json_arrays import json_records
 from convgym.data.logs import Records
 from convgym.data.packed_files import check_readable
-from convgym.errors import DatasetError, InvalidLog, MissingExtra
+from convgym.errors import DatasetError, InvalidLog, MissingExtra, told
 
 Row = dict[str, Any]
 ROWS = 500
@@ -172,7 +172,7 @@ def _row_records(rows: Iterable[Row]) -> Records:
 
 
 def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200].rstrip(".")
+    return told(error).rstrip(".")
 
 
 def _plain(value: Any) -> Any:

@@ -37,7 +37,7 @@ from convgym.data.local_root import minari_module
 from convgym.data.packed_files import whole_file
 from convgym.envs.shared_text import SharedText
 from convgym.envs.transcript import AGENT, CUSTOMER, TOOL
-from convgym.errors import DatasetError, InvalidConfiguration, InvalidLog
+from convgym.errors import DatasetError, InvalidConfiguration, InvalidLog, told
 from convgym.language.encoders import Encoder, HashedEncoder, Vectors
 from convgym.rewards.outcome import is_number
 from convgym.spaces import sanitize
@@ -195,7 +195,7 @@ class LogEpisodes:
             form = LogForm(**about)
             spaces.Text(form.observation_length), spaces.Text(form.action_length)
         except (OSError, LookupError, *_MISFIT) as error:
-            raise DatasetError(f"{folder} holds no form of a log: {str(error)[:300]}") from error
+            raise DatasetError(f"{folder} holds no form of a log: {told(error)}") from error
         encoder = encoder or _hashed(name)
         if encoder is None or encoder.name != name:
             raise InvalidConfiguration(

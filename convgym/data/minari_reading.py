@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from convgym.data.hdf5_walk import ends
 from convgym.data.local_root import minari_module
-from convgym.errors import DatasetError
+from convgym.errors import DatasetError, told
 
 if TYPE_CHECKING:
     from minari import MinariDataset
@@ -31,7 +31,7 @@ def opened(folder: Path) -> MinariDataset:
         return minari.MinariDataset(folder)
     except Exception as error:  # whatever a file may do to json and Minari
         raise DatasetError(
-            f"{folder} cannot be read as a Minari dataset: {_told(error)}; it is damaged"
+            f"{folder} cannot be read as a Minari dataset: {told(error)}; it is damaged"
         ) from error
 
 
@@ -48,11 +48,7 @@ def episodes_of(dataset: MinariDataset, indices: Sequence[int] | None = None) ->
         except Exception as error:  # whatever a file may do to h5py
             raise DatasetError(
                 f"the dataset {dataset.id!r} cannot be read from its episode {number} on: "
-                f"{_told(error)}; it is damaged"
+                f"{told(error)}; it is damaged"
             ) from error
         yield episode
         number += 1
-
-
-def _told(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -28,7 +28,7 @@ from convgym.engine.rules import (
     Rule,
     RuleSet,
 )
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 
 OBLIGATIONS = (
     "disclosed_before_authentication",
@@ -87,7 +87,7 @@ def read_toml(path: Traversable) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidConfiguration(
-            f"{path} cannot be read as TOML ({error}); a domain's folder needs it"
+            f"{path} cannot be read as TOML ({told(error)}); a domain's folder needs it"
         ) from None
 
 
@@ -230,7 +230,7 @@ def _rules(given: list[dict[str, Any]], account: Account, faults: _Faults) -> It
             try:
                 known[key] = tuple(condition(one) for one in known.get(key, ()))
             except InvalidConfiguration as error:
-                faults(f"{place}: {error}")
+                faults(f"{place}: {told(error)}")
                 known[key] = ()
         yield Rule(**{"text": "", **known})
 

@@ -25,7 +25,7 @@ from convgym.engine.tasks import SPLITS
 from convgym.envs.criteria import Criteria, Phrases, criteria_of, phrases_of
 from convgym.envs.episode_setup import persona_or_ranges
 from convgym.envs.reply import stems_of
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 from convgym.language.phrases import packaged
 from convgym.language.style import Style, style_of
 from convgym.randomization.personas import PersonaGenerator
@@ -164,8 +164,8 @@ def _lines(path: Path, problems: list[str]) -> list[tuple[str, Any]]:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidConfiguration(
-            f"the scenario file {path} cannot be read ({error}); give a JSONL file in UTF-8, one "
-            "record a line"
+            f"the scenario file {path} cannot be read ({told(error)}); give a JSONL file in UTF-8, "
+            "one record a line"
         ) from error
     if _is_array(text):
         raise InvalidConfiguration(
@@ -179,7 +179,9 @@ def _lines(path: Path, problems: list[str]) -> list[tuple[str, Any]]:
         try:
             rows.append((f"line {number}", json.loads(line)))
         except (ValueError, RecursionError) as error:
-            problems.append(f"line {number}: it is no JSON ({error}); write one record on one line")
+            problems.append(
+                f"line {number}: it is no JSON ({told(error)}); write one record on one line"
+            )
     return rows
 
 
@@ -257,7 +259,7 @@ def _settings(known: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
             try:
                 settings[key] = read(given[key])
             except InvalidConfiguration as error:
-                problems.append(f"{key}: {error}")
+                problems.append(f"{key}: {told(error)}")
     if "expected_resolution" in given:
         settings["expected_resolution"] = _text(
             "expected_resolution", given["expected_resolution"], problems, 4000, needed=False

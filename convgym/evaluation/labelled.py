@@ -24,7 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 from convgym.evaluation.intervals import wilson
 
 Record = Mapping[str, Any]
@@ -122,7 +122,7 @@ class Reading:
             try:
                 found = read(record)
             except InvalidConfiguration as error:
-                raise InvalidConfiguration(f"{path.name}, line {number}: {error}") from None
+                raise InvalidConfiguration(f"{path.name}, line {number}: {told(error)}") from None
             wanted, got = (
                 frozenset(label for label in labels if key(label) not in ignored)
                 for labels in (record["acts"], found)
@@ -219,7 +219,7 @@ def _checked(line: str, where: str, is_label: Callable[[str], bool] | None) -> d
     try:
         row = json.loads(line)
     except ValueError as error:
-        raise InvalidConfiguration(f"{where}: this is no JSON: {error}.") from None
+        raise InvalidConfiguration(f"{where}: this is no JSON: {told(error)}.") from None
     if not isinstance(row, dict) or not isinstance(row.get("text"), str):
         shown = line[:_SHOWN]
         raise InvalidConfiguration(f'{where}: a row is an object with a "text"; got {shown!r}.')

@@ -30,7 +30,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
-from convgym.errors import DatasetError, InvalidConfiguration
+from convgym.errors import DatasetError, InvalidConfiguration, told
 from convgym.evaluation.rollout import Rollout
 
 if TYPE_CHECKING:
@@ -104,7 +104,9 @@ class StoredEpisode:
         try:
             json.dumps(record, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise InvalidConfiguration(f"the episode cannot be written as JSON: {error}") from None
+            raise InvalidConfiguration(
+                f"the episode cannot be written as JSON: {told(error)}"
+            ) from None
         return record
 
 
@@ -176,7 +178,7 @@ def read_stored(path: str | os.PathLike[str]) -> Iterator[StoredEpisode]:
         try:
             yield from_record(json.loads(line))
         except (ValueError, RecursionError, DatasetError) as error:
-            raise DatasetError(f"line {number} of {path}: {error}") from None
+            raise DatasetError(f"line {number} of {path}: {told(error)}") from None
 
 
 def from_record(record: object) -> StoredEpisode:

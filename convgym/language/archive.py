@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 
 Arrays = Mapping[str, NDArray[Any]]
 _ABOUT = "about.json"
@@ -101,5 +101,5 @@ def read_archive(
         if identity_of(about, arrays) != promised:
             raise ValueError("its content is not what its identity says")
     except DAMAGE as error:
-        raise InvalidConfiguration(f"{path} holds no {form!r}: {error}") from error
+        raise InvalidConfiguration(f"{path} holds no {form!r}: {told(error)}") from error
     return about, arrays

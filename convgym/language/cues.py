@@ -26,7 +26,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 from convgym.language.inflection import inflected, turned
 from convgym.language.spans import Tag
 
@@ -198,10 +198,12 @@ def _parsed(source: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
         text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
         return tomllib.loads(text)
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidConfiguration(f"the cue file {source} cannot be read: {error}.") from None
+        raise InvalidConfiguration(
+            f"the cue file {source} cannot be read: {told(error)}."
+        ) from None
     except tomllib.TOMLDecodeError as error:
         where = f" {source.name}" if isinstance(source, Path) else ""
-        raise InvalidConfiguration(f"the cue file{where} is no TOML: {error}.") from None
+        raise InvalidConfiguration(f"the cue file{where} is no TOML: {told(error)}.") from None
 
 
 def _instead(word: str, allowed: Sequence[str]) -> str:
@@ -267,7 +269,7 @@ def _patterns(patterns: Any) -> tuple[str, ...]:
             re.compile(pattern)
         except re.error as error:
             raise InvalidConfiguration(
-                f"[object] id {pattern!r} is no regular expression: {error}."
+                f"[object] id {pattern!r} is no regular expression: {told(error)}."
             ) from None
     return found
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from convgym.errors import InvalidConfiguration, MissingExtra
+from convgym.errors import InvalidConfiguration, MissingExtra, told
 from convgym.language.encoders import Vectors, check_list
 
 MOST_TOKENS = 256
@@ -54,7 +54,9 @@ class OnnxEncoder:
         except MissingExtra:
             raise
         except Exception as error:  # both libraries raise what has no base of their own
-            raise InvalidConfiguration(f"{folder} holds no sentence encoder: {error}") from error
+            raise InvalidConfiguration(
+                f"{folder} holds no sentence encoder: {told(error)}"
+            ) from error
         self._inputs = {put.name for put in self._session.get_inputs()}
         shape = self._session.get_outputs()[0].shape
         if not self._inputs <= _INPUTS or len(shape) != 3:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from convgym.engine.keys import below
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 from convgym.language.style import Style
 
 REGISTERS = ("casual", "neutral", "formal")
@@ -121,8 +121,8 @@ def read_tables(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidConfiguration(
-            f"the phrase file {path} cannot be read ({error}); it must be a TOML file of tables, "
-            "each with a list of wordings per act"
+            f"the phrase file {path} cannot be read ({told(error)}); it must be a TOML file of "
+            "tables, each with a list of wordings per act"
         ) from error
 
 

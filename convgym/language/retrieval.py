@@ -18,7 +18,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 from convgym.language.phrases import REGISTERS, packaged, read_tables, window_place
 from convgym.language.style import Style
 
@@ -119,7 +119,9 @@ def read_index(path: Path) -> TurnIndex:
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, ValueError) as error:
-        raise InvalidConfiguration(f"the turn index {path} cannot be read ({error})") from error
+        raise InvalidConfiguration(
+            f"the turn index {path} cannot be read ({told(error)})"
+        ) from error
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -135,7 +137,7 @@ def read_index(path: Path) -> TurnIndex:
             ) else -1
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidConfiguration(
-                f"line {number} of {path} is no turn ({error}); write "
+                f"line {number} of {path} is no turn ({told(error)}); write "
                 '{"acts": ["greet"], "text": "hi"}'
             ) from error
         turns.append((spoken, Turn(text, register, place)))

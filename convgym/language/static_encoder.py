@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convgym.errors import InvalidConfiguration, MissingExtra
+from convgym.errors import InvalidConfiguration, MissingExtra, told
 from convgym.language.archive import DAMAGE, identity_of, read_archive, write_archive
 from convgym.language.encoders import Vectors, check_list, words_in
 
@@ -150,8 +150,9 @@ class StaticEncoder:
         except OSError as error:
             raise InvalidConfiguration(f"{path} cannot be read: {error.strerror}") from error
         except DAMAGE as error:
-            told = str(error)[:300]
-            raise InvalidConfiguration(f"{path} is no table of word vectors: {told}") from error
+            raise InvalidConfiguration(
+                f"{path} is no table of word vectors: {told(error)}"
+            ) from error
 
 
 def _read_text(

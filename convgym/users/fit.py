@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 from convgym.users.decisions import POINTS
 
 FORMAT = "convgym.user_fit/1"
@@ -104,7 +104,8 @@ class UserFit:
             return _from_record(record)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidConfiguration(
-                f"{path} is a damaged UserFit ({type(error).__name__}: {error}); fit it again."
+                f"{path} is a damaged UserFit ({type(error).__name__}: {told(error)}); fit it "
+                "again."
             ) from error
 
     def bases(self) -> dict[str, float]:

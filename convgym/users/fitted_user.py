@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 from convgym.language.archive import DAMAGE, read_archive
 from convgym.language.harvested_words import HarvestedWords
 from convgym.users.decisions import NUMBER, POINTS, DecisionModel
@@ -57,7 +57,8 @@ class FittedUser:
             return cls.from_dict(about[USER])
         except DAMAGE as error:
             raise InvalidConfiguration(
-                f"{path} is a damaged calibration ({type(error).__name__}: {error}); save it again"
+                f"{path} is a damaged calibration ({type(error).__name__}: {told(error)}); save it "
+                "again"
             ) from error
 
     def model(self, realism: float = 0.5) -> DecisionModel:

@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from convgym.errors import InvalidConfiguration, MissingExtra
+from convgym.errors import InvalidConfiguration, MissingExtra, told
 from convgym.language.archive import DAMAGE, opened
 
 try:
@@ -99,7 +99,7 @@ def read_tensors(
                 raise ValueError(f"it says {about['format']!r}")
             return about, load(archive.read(_WEIGHTS))
     except (*DAMAGE, safetensors.SafetensorError) as error:
-        raise InvalidConfiguration(f"{path} holds no {form}: {error}") from error
+        raise InvalidConfiguration(f"{path} holds no {form}: {told(error)}") from error
 
 
 def restore(
@@ -116,8 +116,8 @@ def restore(
             module.load_state_dict(_under(tensors, name))
         except RuntimeError as error:
             raise InvalidConfiguration(
-                f"the weights of {name!r} are not those of the model given: {error}; give a model "
-                "of the shape that was trained"
+                f"the weights of {name!r} are not those of the model given: {told(error)}; give a "
+                "model of the shape that was trained"
             ) from error
     put_moments(_under(tensors, _OPTIMIZER), optimizer)
 
@@ -136,7 +136,7 @@ def put_moments(tensors: Mapping[str, Tensor], optimizer: torch.optim.Optimizer)
         optimizer.load_state_dict({"state": state, "param_groups": groups})
     except DAMAGE as error:
         raise InvalidConfiguration(
-            f"the state of the optimiser in the file is not that of the one given: {error}"
+            f"the state of the optimiser in the file is not that of the one given: {told(error)}"
         ) from error
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
 
-from convgym.errors import ConvGymError, InvalidConfiguration, MissingExtra
+from convgym.errors import ConvGymError, InvalidConfiguration, MissingExtra, told
 from convgym.policies.policy import Policy
 from trainers import profiles
 from trainers.devices import computing_on
@@ -174,7 +174,7 @@ def check_model(options: Any, max_context: int) -> None:
         reads = getattr(AutoConfig.from_pretrained(place), "max_position_embeddings", None)
     except (OSError, ValueError) as error:
         raise InvalidConfiguration(
-            f"{options.model} holds no language model: {' '.join(str(error).split())[:200]}"
+            f"{options.model} holds no language model: {told(error)}"
         ) from error
     if reads is not None and max_context > reads:
         raise InvalidConfiguration(

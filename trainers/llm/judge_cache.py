@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from hashlib import blake2b
 from pathlib import Path
 
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 
 Question = tuple[str, int]
 """A prompt and a seed."""
@@ -67,7 +67,7 @@ class ReplyCache:
                 yield file
         except sqlite3.DatabaseError as error:
             raise InvalidConfiguration(
-                f"{self.path} is no cache of replies: {error}; move it away"
+                f"{self.path} is no cache of replies: {told(error)}; move it away"
             ) from error
 
     def _digest(self, question: Question) -> bytes:

@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from convgym.errors import InvalidConfiguration, MissingExtra
+from convgym.errors import InvalidConfiguration, MissingExtra, told
 from trainers.archive import new_folder
 from trainers.llm.losses import entropy
 from trainers.llm.rollouts import Rows
@@ -124,7 +124,7 @@ class LanguageModel:
                 model = _with_adapter(model, folder)
         except (OSError, ValueError) as error:
             raise InvalidConfiguration(
-                f"{path_or_name} cannot be read as a language model: {str(error)[:300]}"
+                f"{path_or_name} cannot be read as a language model: {told(error)}"
             ) from error
         return cls(model.to(device), tokenizer, lora)
 
@@ -391,7 +391,7 @@ def _adapted(model: Any, lora: LoRA) -> Any:
         try:
             return get_peft_model(model, config)
         except ValueError as error:
-            raise InvalidConfiguration(f"targets={lora.targets!r}: {error}") from error
+            raise InvalidConfiguration(f"targets={lora.targets!r}: {told(error)}") from error
 
 
 def _with_adapter(model: Any, folder: Path) -> Any:

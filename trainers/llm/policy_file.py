@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 from convgym.language.archive import DAMAGE, opened
 
 _ABOUT, _FORM = "policy.json", "convgym language policy 1"
@@ -57,7 +57,7 @@ def unpacked(path: str | os.PathLike[str]) -> Iterator[Path]:
             with opened(path) as archive:
                 archive.extractall(place)
         except DAMAGE as error:
-            raise InvalidConfiguration(f"{path} cannot be read: {error}") from error
+            raise InvalidConfiguration(f"{path} cannot be read: {told(error)}") from error
         yield Path(place)
 
 
@@ -69,7 +69,7 @@ def about_policy(path: str | os.PathLike[str]) -> dict[str, Any]:
         if about["format"] != _FORM:
             raise ValueError(f"it says {about['format']!r}")
     except DAMAGE as error:
-        raise InvalidConfiguration(f"{path} holds no {_FORM}: {error}") from error
+        raise InvalidConfiguration(f"{path} holds no {_FORM}: {told(error)}") from error
     return about
 
 

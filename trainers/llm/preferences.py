@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from convgym.errors import InvalidConfiguration, InvalidLog
+from convgym.errors import InvalidConfiguration, InvalidLog, told
 from convgym.language.archive import DAMAGE
 from trainers.llm.chat_format import ChatFormat
 from trainers.llm.conversations import Message
@@ -245,8 +245,8 @@ def read_preferences(path: str | os.PathLike[str]) -> list[Preference]:
                     pairs.append(_pair(json.loads(line)))
                 except DAMAGE as error:
                     raise InvalidLog(
-                        f"{os.fspath(path)}, line {number}, is no preference: {error}. It takes "
-                        "chosen and rejected, a text or a list of messages each, and a prompt"
+                        f"{os.fspath(path)}, line {number}, is no preference: {told(error)}. It "
+                        "takes chosen and rejected, a text or a list of messages each, and a prompt"
                     ) from error
     return pairs
 

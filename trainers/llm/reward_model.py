@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convgym.errors import InvalidConfiguration, MissingExtra
+from convgym.errors import InvalidConfiguration, MissingExtra, told
 from convgym.evaluation.intervals import wilson
 from trainers.archive import new_folder
 from trainers.llm.checkpoints import (
@@ -214,7 +214,7 @@ class RewardModel:
                 raise ValueError(f"it says {about['format']!r}")
             head = load_file(Path(folder) / _HEAD)["head"]
         except (OSError, KeyError, TypeError, ValueError) as error:
-            raise InvalidConfiguration(f"{folder} holds no {_FOLDER}: {error}") from error
+            raise InvalidConfiguration(f"{folder} holds no {_FOLDER}: {told(error)}") from error
         model = LanguageModel.load(Path(folder) / _BACKBONE, **options)
         found = cls(model, max_tokens=about["max_tokens"])
         found.centre = float(about["centre"])

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from convgym.errors import InvalidConfiguration, MissingExtra
+from convgym.errors import InvalidConfiguration, MissingExtra, told
 from trainers.llm.checkpoints import put_moments, read_tensors, write_tensors
 
 try:
@@ -73,7 +73,7 @@ def read_run(path: str | os.PathLike[str]) -> tuple[RunState, dict[str, Tensor]]
         names = ("config", "counters", "rows", "digest")
         return RunState(**{name: about[name] for name in names}), tensors
     except KeyError as error:
-        raise InvalidConfiguration(f"{path} holds no {_FORM}: {error} is missing") from error
+        raise InvalidConfiguration(f"{path} holds no {_FORM}: {told(error)} is missing") from error
 
 
 def put_back(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 from convgym.language.archive import DAMAGE
 from convgym.policies.batched import BatchActPolicy, Masks
 from convgym.policies.policy import ActPolicy, Probabilities, belief_of
@@ -102,7 +102,9 @@ class CandidatePolicy(ActPolicy):
             ]
             return cls(networks, arrays["candidates"], about["name"], about["temperature"])
         except DAMAGE as error:
-            raise InvalidConfiguration(f"{path} is no whole candidate policy: {error}") from error
+            raise InvalidConfiguration(
+                f"{path} is no whole candidate policy: {told(error)}"
+            ) from error
 
 
 class BatchCandidatePolicy(BatchActPolicy):

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from convgym.engine.keys import MASK, POLICY, draw
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 from convgym.policies.policy import belief_of
 from trainers.archive import read_archive, write_archive
 from trainers.offline.d3rlpy_manners import import_d3rlpy, quiet
@@ -95,7 +95,9 @@ class D3RLPyPolicy:
                 )
             return cls(algo, about["name"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise InvalidConfiguration(f"{path} is no whole d3rlpy policy: {error}") from error
+            raise InvalidConfiguration(
+                f"{path} is no whole d3rlpy policy: {told(error)}"
+            ) from error
 
 
 def _networks(algo: Any) -> dict[str, torch.nn.Module]:

@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 
 from convgym.data.transitions import EpisodeArrays
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 from convgym.language.archive import DAMAGE
 from convgym.policies.batched import BatchActPolicy, Masks, Rows
 from convgym.policies.policy import ActPolicy, Probabilities, belief_of
@@ -150,7 +150,7 @@ class DecisionTransformerPolicy(ActPolicy):
             )  # fmt: skip
         except DAMAGE as error:
             raise InvalidConfiguration(
-                f"{path} is no whole Decision Transformer: {error}"
+                f"{path} is no whole Decision Transformer: {told(error)}"
             ) from error
 
     def _begun(self) -> Past:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 from convgym.language.archive import DAMAGE
 from convgym.policies.batched import BatchActPolicy, Masks
 from convgym.policies.policy import ActPolicy, Probabilities, belief_of
@@ -141,7 +141,9 @@ class DiscretePolicy(ActPolicy):
                 prior=about["prior"],
             )
         except DAMAGE as error:
-            raise InvalidConfiguration(f"{path} is no whole discrete policy: {error}") from error
+            raise InvalidConfiguration(
+                f"{path} is no whole discrete policy: {told(error)}"
+            ) from error
 
 
 class BatchDiscretePolicy(BatchActPolicy):

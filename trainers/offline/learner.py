@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from convgym.data.transitions import EpisodeArrays, read_episodes, returns_to_go
-from convgym.errors import InvalidConfiguration, MissingExtra
+from convgym.errors import InvalidConfiguration, MissingExtra, told
 from convgym.language.archive import DAMAGE
 from convgym.policies.policy import Policy
 
@@ -224,7 +224,7 @@ class OfflineLearner:
             self._restore(about, arrays, sampling)
         except DAMAGE as error:
             raise InvalidConfiguration(
-                f"{path} is no whole checkpoint of {self.algorithm.name}: {error}"
+                f"{path} is no whole checkpoint of {self.algorithm.name}: {told(error)}"
             ) from error
 
     def _restore(

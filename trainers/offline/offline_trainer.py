@@ -23,7 +23,7 @@ import numpy as np
 from gymnasium import spaces
 
 from convgym.data.transitions import EpisodeArrays
-from convgym.errors import DatasetError, InvalidConfiguration
+from convgym.errors import DatasetError, InvalidConfiguration, told
 from convgym.evaluation.scores import Score
 from convgym.policies.policy import Policy
 from trainers.callbacks import Callback
@@ -271,5 +271,5 @@ class OfflineRLTrainer:
             if about["online"] is not None:
                 trainer.online = load_episodes(place / about["online"])
         except (OSError, KeyError, TypeError, ValueError) as error:
-            raise InvalidConfiguration(f"{folder} holds no whole trainer: {error}") from error
+            raise InvalidConfiguration(f"{folder} holds no whole trainer: {told(error)}") from error
         return trainer

@@ -6,7 +6,7 @@ import json
 from importlib import import_module
 from pathlib import Path
 
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 from convgym.language.archive import DAMAGE, opened
 from convgym.policies.policy import Policy
 
@@ -26,7 +26,7 @@ def load_policy(path: str | Path) -> Policy:
         with opened(path) as archive:
             written = str(json.loads(archive.read("about.json"))["format"])
     except DAMAGE as error:
-        raise InvalidConfiguration(f"{path} cannot be read as a policy: {error}") from error
+        raise InvalidConfiguration(f"{path} cannot be read as a policy: {told(error)}") from error
     for start, where in _CLASSES.items():
         if written.startswith(start):
             module, _, name = where.partition(".")

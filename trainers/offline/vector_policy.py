@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgym.engine.keys import MASK, POLICY, draw_batch
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 from convgym.language.archive import DAMAGE
 from convgym.policies.batched import Masks, Rows
 from convgym.policies.policy import belief_of
@@ -210,7 +210,9 @@ class VectorPolicy:
                 samples=about["samples"], limit=about["limit"],
             )  # fmt: skip
         except DAMAGE as error:
-            raise InvalidConfiguration(f"{path} is no whole vector policy: {error}") from error
+            raise InvalidConfiguration(
+                f"{path} is no whole vector policy: {told(error)}"
+            ) from error
 
 
 class BatchVectorPolicy:

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgym.engine.keys import child
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 from trainers.online.sb3_archive import archived, write_whole
 
 _FORMAT = "convgym online run 1"
@@ -82,8 +82,8 @@ def read_checkpoint(
         if isinstance(error, InvalidConfiguration):
             raise
         raise InvalidConfiguration(
-            f"{os.fspath(path)} is no checkpoint of an online run ({error}); move it away, or name "
-            "another file"
+            f"{os.fspath(path)} is no checkpoint of an online run ({told(error)}); move it away, "
+            "or name another file"
         ) from error
     return model, page["history"]
 

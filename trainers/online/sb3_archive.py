@@ -17,7 +17,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from convgym.errors import InvalidConfiguration, MissingExtra
+from convgym.errors import InvalidConfiguration, MissingExtra, told
 from convgym.language.archive import DAMAGE
 
 PACKAGES = {
@@ -61,8 +61,8 @@ def read_model(path: str | os.PathLike[str], device: str = "cpu") -> Any:
             page = dict(json.loads(archive.read("data")))
     except DAMAGE as error:
         raise InvalidConfiguration(
-            f"{os.fspath(path)} is no archive of Stable-Baselines3 ({error}); give the path of a "
-            "zip that a learner's or a policy's save has written"
+            f"{os.fspath(path)} is no archive of Stable-Baselines3 ({told(error)}); give the path "
+            "of a zip that a learner's or a policy's save has written"
         ) from error
     # To act needs no replay buffer, and a million rows would be set aside for it.
     small = {"buffer_size": 1, "replay_buffer_class": None} if "buffer_size" in page else {}
@@ -72,7 +72,7 @@ def read_model(path: str | os.PathLike[str], device: str = "cpu") -> Any:
     except Exception as error:  # whatever damaged pickles and weights make it raise
         raise InvalidConfiguration(
             f"{os.fspath(path)} is a damaged archive of {algorithm.__name__} "
-            f"({type(error).__name__}: {' '.join(str(error).split())[:200]}); save it again"
+            f"({type(error).__name__}: {told(error)}); save it again"
         ) from error
 
 

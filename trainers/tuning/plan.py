@@ -15,7 +15,7 @@ from convgym.cli.run_config import TASKS, merged
 from convgym.cli.typed import check_known
 from convgym.cli.yaml_text import plain, read_yaml, to_yaml
 from convgym.data.packed_files import whole_file
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 from trainers.tuning.learner_runs import GRPO, LearnerRuns, family_of
 from trainers.tuning.ranges import Range
 from trainers.tuning.spaces import Space, space_for
@@ -84,7 +84,7 @@ class Plan:
         try:
             return cls(**stored)
         except TypeError as error:
-            raise InvalidConfiguration(f"{path} is no search: {error}") from None
+            raise InvalidConfiguration(f"{path} is no search: {told(error)}") from None
 
 
 def planned(

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from convgym.cli.yaml_text import read_yaml
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 from trainers.tuning.ranges import Range
 from trainers.tuning.subjects import Subject, full_name
 
@@ -91,7 +91,7 @@ def checked(space: Space, subject: Subject) -> Space:
                 subject.check({name: value})
             except InvalidConfiguration as error:
                 raise InvalidConfiguration(
-                    f"the search space goes to {name}={value!r}: {error}"
+                    f"the search space goes to {name}={value!r}: {told(error)}"
                 ) from None
     return space
 
@@ -104,7 +104,7 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise InvalidConfiguration(f"{path} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidConfiguration(f"{path} is no TOML: {error}") from None
+        raise InvalidConfiguration(f"{path} is no TOML: {told(error)}") from None
 
 
 # -- named -----------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from convgym.engine.keys import child
-from convgym.errors import InvalidConfiguration, MissingExtra
+from convgym.errors import InvalidConfiguration, MissingExtra, told
 from trainers.tuning.spaces import Space
 from trainers.tuning.subjects import Scored
 
@@ -88,7 +88,7 @@ class Trials:
                 )
                 self._left = [one for one in self._all() if one.state.name == "RUNNING"]
             except Exception as error:  # of optuna, SQLAlchemy or SQLite, whatever is in the file
-                what = " ".join(str(error).split())[:200]
+                what = told(error)
                 raise InvalidConfiguration(
                     f"{path} cannot be read as a store of trials ({what}); take another --name"
                 ) from error
