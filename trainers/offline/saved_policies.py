@@ -32,4 +32,4 @@ def load_policy(path: str | Path) -> Policy:
             module, _, name = where.partition(".")
             found: Policy = getattr(import_module(f"trainers.offline.{module}"), name).load(path)
             return found
-    raise InvalidConfiguration(f"{path} is a {written}; this takes {', '.join(_CLASSES)}")
+    raise InvalidConfiguration(f"{path} is a {written:.100}; this takes {', '.join(_CLASSES)}")
