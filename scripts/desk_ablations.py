@@ -74,7 +74,7 @@ MESSAGES = spaces.Text(8192, min_length=0, charset=CHARSET)
 IMITATION_STEPS = 200
 """Optimiser steps on batches of 64 replies."""
 LOGS = 1000
-FEW = 6
+FEW = 10
 """Iterations of the hybrid, and of GRPO beside it: what logs bring is a start."""
 HARD = {"difficulty": 1.0, "reward": "success"}
 """Where an agent that begins with one success in twenty seldom hears of any."""
@@ -229,7 +229,7 @@ def hybrid(asked: argparse.Namespace) -> Part:
         }  # fmt: skip
         fitted = HybridConfig(
             offline_algorithm="iql", offline_pretrain_steps=1500, offline_options=options,
-            seed=seed, online_ratio=0.5, temperature=0.2,
+            seed=seed, online_ratio=0.2, temperature=0.2,
         )  # fmt: skip
         for guided in (False, True):
             model = LanguageModel.load(embedded_folder())
@@ -239,7 +239,7 @@ def hybrid(asked: argparse.Namespace) -> Part:
                 critic = pretrain_critic(logs, fitted, encoder="hashed:128", messages=12)
                 goal = replace(GRPO, credit=GroupRelative(credit="turn"))
                 config = config.changed(objective=goal)
-                recorded = RecordedReplies(model, logs, critic, fitted)
+                recorded = RecordedReplies(model, logs, critic, fitted, conversations=64)
                 more = {"prepare": [CriticShaping(critic)], "penalties": {"logs": recorded}}
             PolicyOptimizer(model, engine(model, **HARD), config, **more).train()
             held_out = engine(model, **{**HARD, **HELD_OUT})
