@@ -158,7 +158,7 @@ def test_damaged_arrow_buffers_are_not_followed(tmp_path):
         list(table)
 
 
-@pytest.mark.parametrize("damage", ["hdf5", "json", "counts"])
+@pytest.mark.parametrize("damage", ["hdf5", "json", "counts", "many"])
 def test_a_damaged_minari_folder_is_a_sentence(tmp_path, damage):
     pytest.importorskip("minari", reason="the files are Minari's")
     path = tmp_path / "few-v0"
@@ -170,7 +170,8 @@ def test_a_damaged_minari_folder_is_a_sentence(tmp_path, damage):
         (path / "data" / "metadata.json").write_text('{"total_episodes": ')
     else:
         about = json.loads((path / "data" / "metadata.json").read_text())
-        (path / "data" / "metadata.json").write_text(json.dumps(about | {"total_episodes": 40}))
+        count = 40 if damage == "counts" else 2**40
+        (path / "data" / "metadata.json").write_text(json.dumps(about | {"total_episodes": count}))
     refused("Minari folder", path, DatasetError)
 
 

@@ -7,6 +7,7 @@ Knows nothing of what an episode should hold; `convgym.data.checking` does.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,10 @@ def opened(folder: Path) -> MinariDataset:
                 f"{path} cannot be read to its end: HDF5 loops or fails in it; it is damaged"
             )
     try:
+        promised = json.loads((folder / "metadata.json").read_bytes())["total_episodes"]
+        held = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        if promised > held:  # Minari makes a number for each
+            raise ValueError(f"it promises {promised} episodes in {held} bytes")
         return minari.MinariDataset(folder)
     except Exception as error:  # whatever a file may do to json and Minari
         raise DatasetError(
