@@ -7,13 +7,16 @@ Parts take turns of a second each: environments, all ids and modes with hostile 
 environments in the same way (`hostile_players.py`); and a service in this process, whose clients
 reset, step, send nonsense and leave without closing. Memory is read every few seconds. The slope
 is that of the second half, when everything has been made once, by least squares over means of ten
-readings, with a 95 % interval; it is no proof for what comes slower than the run is long. Exit
+readings, with a 95 % interval; it is no proof for what comes slower than the run is long, and
+caches of tasks and sentences, which are bounded, fill for hours: how full they are is printed. Exit
 code 1 where something was raised that should not be, or the interval lies above 50 MiB an hour.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import gc
 import io
 import math
 import random
@@ -105,6 +108,17 @@ def visit(client: Any, rng: random.Random) -> Tally:
     return tally
 
 
+def caches() -> tuple[int, int]:
+    """Entries of ConvGym's bounded caches, and how many they take at most."""
+    found = [
+        one.cache_info()
+        for one in gc.get_objects()
+        if isinstance(one, functools._lru_cache_wrapper) and one.__module__.startswith("convgym.")
+    ]
+    bounded = [info for info in found if info.maxsize]
+    return sum(info.currsize for info in bounded), sum(info.maxsize or 0 for info in bounded)
+
+
 PARTS: dict[str, Callable[[int], Iterator[Tally]]] = {
     "environments": lambda seed: played(("single", "wrapped", "aec", "parallel", "one side"), seed),
     "vectors": lambda seed: played(("vector",), seed),
@@ -176,6 +190,8 @@ def main() -> int:
         if sizes
         else "no reading; soak longer, or read oftener"
     )
+    entries, most = caches()
+    print(f"caches hold {entries:,} entries of at most {most:,}")
     return 1 if total.faults or rise - wide > MOST else 0
 
 
