@@ -28,6 +28,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import convgym
+import trainers
+
+OURS = tuple(str(Path(package.__file__).parent) for package in (convgym, trainers))
+"""Where the code lies that is searched."""
 PAGE = resource.getpagesize()
 EXAMPLES = 3
 """Kept of each fault."""
@@ -98,12 +103,16 @@ Work = Callable[[int, int], Tally]
 
 def raised(error: BaseException) -> str:
     """An exception by its type, its words without numbers, and where in the code it was raised."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if "/convgym/" in f.filename or "/trainers/" in f.filename]
-    last = (own or frames)[-1]
+    last = (own_frames(error) or traceback.extract_tb(error.__traceback__))[-1]
     place = "/".join(Path(last.filename).parts[-2:])
     said = "".join("#" if sign.isdigit() else sign for sign in str(error))
     return f"{type(error).__name__} in {place}, {last.name}: {' '.join(said.split())[:120]!r}"
+
+
+def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """The frames of an exception that lie in ConvGym's own code; none, where it never got there."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [frame for frame in frames if frame.filename.startswith(OURS)]
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from fuzzed_forms import GOOD_OPTIONS, NEEDED, ROWS, Form
-from fuzzing import Hung, Tally, in_time, raised
+from fuzzing import Hung, Tally, in_time, own_frames, raised
 from hostile import Hostile
 
 from convgym.envs.autoreset import DISABLED, AutoresetMode, gymnasium_mode
@@ -98,18 +98,14 @@ class Player:
         rng, hostile = self.hostile.rng, self.hostile
         if rng.random() < 0.15:
             seed, options = hostile.seed(), hostile.options(OPTIONS, GOOD_OPTIONS)
-            allowed = self.refusals(seed, options)
-            if self.attempt(lambda: self.begin(seed, options), allowed, (seed, options)):
+            refusals = InvalidConfiguration, gym.error.Error
+            if self.attempt(lambda: self.begin(seed, options), refusals, (seed, options)):
                 self.tally.counts["resets with odd options"] += 1
                 return
             self.tally.counts["resets refused"] += 1
         seed = rng.randrange(2**31)
         if not self.attempt(lambda: self.begin(seed, None), (), (seed, None)):
             self.over = True
-
-    def refusals(self, seed: Any, options: Any) -> tuple[type[Exception], ...]:
-        """How an odd reset may be refused."""
-        return InvalidConfiguration, gym.error.Error
 
     def step(self) -> None:
         """One action, taken or refused."""
@@ -355,19 +351,18 @@ class Vector(Player):
 
     def begin(self, seed: Any, options: Any) -> None:
         """Reset all rows."""
-        self.observation, self.info = self.envs.reset(seed=seed, options=options)
+        try:
+            self.observation, self.info = self.envs.reset(seed=seed, options=options)
+        except (ValueError, TypeError, AssertionError) as error:
+            # gymnasium's own vector environment refuses in its own words, before it asks ours.
+            if self.is_desk or own_frames(error):
+                raise
+            raise gym.error.Error(str(error)) from error
         self.over, self.ended = False, np.zeros(ROWS, dtype=bool)
         self.tools = tools_in(self.envs.get_attr("system_prompt")[0])
         for row, agent in enumerate(self.agents):
             agent.reset(row)
         self.seen(self.observation, self.envs.observation_space)
-
-    def refusals(self, seed: Any, options: Any) -> tuple[type[Exception], ...]:
-        """gymnasium's own vector environment says in its own way what is no seed or options."""
-        usual = super().refusals(seed, options)
-        if self.is_desk or (isinstance(seed, int) and isinstance(options, dict)):
-            return usual
-        return *usual, ValueError, TypeError, AssertionError
 
     def action(self) -> tuple[Any, bool]:
         """As in one environment, row by row."""
