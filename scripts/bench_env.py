@@ -21,12 +21,10 @@ import gymnasium as gym
 import numpy as np
 
 import convgym  # noqa: F401  registers the environments
-from convgym.domains.customer_service import desk as desk_of_service
 from convgym.domains.customer_service import understanding
-from convgym.domains.sales import tasks as sales_tasks
 from convgym.domains.sales import understanding as sales_understanding
-from convgym.domains.technical_support import tasks as support_tasks
 from convgym.domains.technical_support import understanding as support_understanding
+from convgym.engine.tasks import kept_task
 from convgym.envs.batched_replies import BatchedReplies
 from convgym.envs.registration import ENVIRONMENTS
 from convgym.language import speech
@@ -115,9 +113,7 @@ def remember_texts() -> None:
 
 def empty_memory() -> None:
     """Forget what has been drawn and read so far."""
-    service: Any = desk_of_service.tasks().draw
-    for drawn in (service, sales_tasks.draw_task, support_tasks.draw_task):
-        drawn.cache_clear()
+    kept_task.cache_clear()
     understanding._cached.cache_clear()
     readers: list[Any] = [sales_understanding._reader(), support_understanding._reader()]
     for reader in readers:

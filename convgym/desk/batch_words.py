@@ -28,7 +28,7 @@ from convgym.language.voice import Spoken
 if TYPE_CHECKING:
     from convgym.desk.desk import ServiceDesk
 
-_KEPT = 1 << 16
+_KEPT = 1 << 14
 """Texts of each sort that are kept."""
 _NOTHING, _OF_ACCOUNT, _OF_RECORD = range(3)
 

@@ -27,7 +27,7 @@ from convgym.desk.plans import Plan
 from convgym.desk.world import Records
 from convgym.engine import keys
 from convgym.engine.rules import ALLOW, REFUSE, TRANSFER, Decision, Rule
-from convgym.engine.tasks import SPLITS, TaskTable, split_key, split_keys
+from convgym.engine.tasks import SPLITS, TaskTable, kept_task, split_key, split_keys
 from convgym.errors import InvalidConfiguration
 
 KNOWS_ID, KNOWS_LABEL, LOOKS_UP, KNOWS_VAGUELY, MISTAKEN = range(5)
@@ -188,9 +188,8 @@ class Tasks:
         self._fits: dict[tuple[str, bool], Fits] = {}
         self._plans: dict[str, Plan] = {}
         self._following: dict[tuple[str, ...], list[Workflow]] = {}
-        self.draw = lru_cache(maxsize=65536)(self._draw)
         self.table = lru_cache(maxsize=16)(self._table)
-        self.facts = lru_cache(maxsize=65536)(self._facts)
+        self.facts = lru_cache(maxsize=1 << 14)(self._facts)
         """What the rules ask of one record and its account: (kind, row, account) → mapping."""
 
     # -- what a split allows -----------------------------------------------------------------------
@@ -246,8 +245,12 @@ class Tasks:
 
     # -- one task ----------------------------------------------------------------------------------
 
-    def _draw(self, split: str, number: int) -> Task:
+    def draw(self, split: str, number: int) -> Task:
         """The task called `<split>-<number>`; the same in every process."""
+        task: Task = kept_task(self._draw, split, number)
+        return task
+
+    def _draw(self, split: str, number: int) -> Task:
         d, plan = self.declaration, self.plan(split)
         key = split_key(d.name, split, number)
         usual = self._usual_draws

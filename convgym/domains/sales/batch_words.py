@@ -36,7 +36,7 @@ _FIXED = {
 }
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=1 << 14)
 def _result(code: int, first: int, second: int, third: int, fourth: int, _: int) -> str:
     if code in _FIXED:
         return _FIXED[code]

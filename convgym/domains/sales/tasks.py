@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from itertools import accumulate
 
 import numpy as np
@@ -37,7 +37,7 @@ from convgym.domains.sales.vocabulary import (
 from convgym.domains.sales.world import CATEGORIES, EACH, FEATURES_EACH, RIVALS, World, world
 from convgym.engine import keys
 from convgym.engine.rules import ALLOW, TRANSFER, Decision
-from convgym.engine.tasks import SPLITS, TaskTable, split_key, split_keys
+from convgym.engine.tasks import SPLITS, TaskTable, kept_task, split_key, split_keys
 
 # Branches: what makes two tasks end differently. The last four turn on a held-out rule.
 SELL, SOLD_OUT, NOT_CARRIED, BULK, MANY, LAST, LARGE, NO_ADDON = range(8)
@@ -236,9 +236,13 @@ class Draws:
         return options[self.drawn[index] * len(options) >> 32]
 
 
-@lru_cache(maxsize=65536)
 def draw_task(split: str, number: int) -> Task:
     """The task called `<split>-<number>`; the same in every process."""
+    task: Task = kept_task(_draw_task, split, number)
+    return task
+
+
+def _draw_task(split: str, number: int) -> Task:
     shop, draws = world(), Draws(split, number)
     branch = bisect_right(_tops(split), draws.pick(_BRANCH, 100))
     category = draws.pick(_CATEGORY, _COSTLY_CATEGORIES if branch == LARGE else HELD_OUT_CATEGORY)

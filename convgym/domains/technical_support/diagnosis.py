@@ -227,7 +227,7 @@ def next_move(kind: int, knowledge: Knowledge) -> Move:
     return _next_move(kind, knowledge.suspects, knowledge.looked)
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def _next_move(kind: int, suspects: int, looked: int) -> Move:
     if not looked >> SERVICE & 1:
         return Move(LOOKING, SERVICE)

@@ -231,7 +231,7 @@ _SHOWN_BY = {look: field for field, look in LOOK_FOR.items()}
 _LEVEL = {word.name: word.level for word in (*LOOKS, *OPERATIONS)}
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def plan(case: Case) -> Plan:
     """What a flawless agent does.
 

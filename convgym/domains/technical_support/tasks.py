@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,14 @@ from convgym.domains.technical_support.world import (
 )
 from convgym.engine import keys
 from convgym.engine.rules import OBLIGE, REFUSE, TERM, Decision
-from convgym.engine.tasks import SPLITS, TaskTable, check_split, split_key, split_keys
+from convgym.engine.tasks import (
+    SPLITS,
+    TaskTable,
+    check_split,
+    kept_task,
+    split_key,
+    split_keys,
+)
 
 DOMAIN = "technical-support"
 KNOWS_SERIAL, KNOWS_KIND, TWO_OF_A_KIND, MISTAKEN = range(4)
@@ -262,9 +269,13 @@ def table(split: str) -> TaskTable:
 _DRAWS = range(_PARAMETER + len(PARAMETERS))
 
 
-@lru_cache(maxsize=65536)
 def draw_task(split: str, number: int) -> Task:
     """The task called `<split>-<number>`; the same in every process."""
+    task: Task = kept_task(_draw_task, split, number)
+    return task
+
+
+def _draw_task(split: str, number: int) -> Task:
     provider, key = world(), split_key(DOMAIN, split, number)
     drawn = keys.draws(key, keys.TASK, 0, _DRAWS)
 
