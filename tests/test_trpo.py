@@ -10,7 +10,6 @@ from trainers.llm.objectives import PRESETS
 from trainers.llm.policy_batches import policy_batch
 from trainers.llm.policy_config import PolicyOptimizerConfig, TrustRegion
 from trainers.llm.policy_optimizer import PolicyOptimizer
-from trainers.llm.policy_update import step_totals
 from trainers.llm.rollouts import RolloutBatch
 from trainers.llm.trpo import TrustRegionUpdate
 
@@ -35,7 +34,7 @@ def test_the_fisher_product_is_that_of_the_whole_matrix():
     model = toy_model(kind="gpt2", double=True)
     for name, p in model.module.named_parameters():
         p.requires_grad_("ln_f" in name or "h.1.mlp.c_proj.bias" in name)
-    update, batch, config = prepared(model, seeds=1)
+    update, batch, _ = prepared(model, seeds=1)
     learnt = list(model.trainable().values())
     table = model.distributions(batch.rows)
     fisher = 0.0
@@ -46,10 +45,9 @@ def test_the_fisher_product_is_that_of_the_whole_matrix():
             fisher = fisher + log_prob.detach().exp() * torch.outer(flat, flat) / len(table)
     everything = torch.arange(len(batch.teaches))
     parts = [batch.at(everything[:1]), batch.at(everything[1:])]
-    totals = step_totals(batch, everything, config)
     for seed in range(3):
         vector = torch.randn(len(fisher), generator=torch.Generator().manual_seed(seed)).double()
-        product = update._fisher_product(parts, vector, totals)
+        product = update._fisher_product(parts, vector)
         torch.testing.assert_close(product, fisher @ vector, atol=1e-10, rtol=1e-7)
 
 
@@ -76,6 +74,16 @@ def test_how_rows_are_cut_changes_no_step():
         return torch.cat([p.detach().flatten() for p in model.trainable().values()])
 
     torch.testing.assert_close(moved(10_000), moved(25), atol=1e-6, rtol=0)
+
+
+def test_curvature_is_of_a_share_of_the_rows_that_say_something():
+    update, batch, _ = prepared(toy_model(), seeds=6, curvature_share=0.25)
+    batch.rows.turns[::2] = -1
+    index = torch.randperm(len(batch.teaches), generator=torch.Generator().manual_seed(0))
+    chosen = update._curved(batch, index)
+    assert len(chosen) == len(set(chosen.tolist())) == round(0.25 * (len(index) // 2))
+    assert batch.rows.mask[chosen].any(dim=1).all()
+    assert len(update._curved(batch, chosen[:1])) == 1
 
 
 def test_a_step_that_never_gains_is_not_taken(monkeypatch):
@@ -115,7 +123,7 @@ def test_objectives_that_it_does_not_take(name):
         PolicyOptimizerConfig(objective=PRESETS[name], trust_region=TrustRegion())
 
 
-@pytest.mark.parametrize("given", [{"max_kl": 0}, {"shrink": 1.0}, {"attempts": 0}], ids=str)
+@pytest.mark.parametrize("given", [{"max_kl": 0}, {"shrink": 1.0}, {"attempts": 0}, {"curvature_share": 0.0}], ids=str)
 def test_regions_that_there_cannot_be(given):
     with pytest.raises(InvalidConfiguration):
         TrustRegion(**given)

@@ -87,6 +87,10 @@ class TrustRegion:
     """Added to the Fisher matrix, so that directions that change nothing stay short."""
     iterations: int = 10
     """Of conjugate gradients."""
+    curvature_share: float = 1.0
+    """Share of a minibatch's rows, drawn at random, on which the Fisher matrix is met. The paper
+    takes a tenth (appendix C), of batches that leave hundreds; gradient and line search take
+    all rows."""
     shrink: float = 0.5
     """What a step that is too long or brings no gain is multiplied by."""
     attempts: int = 10
@@ -97,6 +101,10 @@ class TrustRegion:
             raise InvalidConfiguration(
                 f"max_kl={self.max_kl}, damping={self.damping}, shrink={self.shrink}; max_kl is "
                 "above 0, damping 0 or more, and shrink in (0, 1)"
+            )
+        if not 0 < self.curvature_share <= 1:
+            raise InvalidConfiguration(
+                f"curvature_share={self.curvature_share}; it is above 0 and at most 1"
             )
         if self.iterations < 1 or self.attempts < 1:
             raise InvalidConfiguration(

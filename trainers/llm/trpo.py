@@ -50,11 +50,8 @@ class TrustRegionUpdate:
 
     def _step(self, batch: PolicyBatch, index: Tensor, measures_sampler: bool) -> dict[str, float]:
         region, totals = self.region, step_totals(batch, index, self.config)
-        size = micro_batch_tokens(self.model, self.config)
-        parts = [
-            self._with_old(batch.at(rows).to(self.model.device))
-            for rows in micro_batches(batch.rows.lengths, index, size)
-        ]
+        parts = [self._with_old(part) for part in self._parts(batch, index)]
+        curved = self._parts(batch, self._curved(batch, index))
         begun, gradient, found = self._gradient(parts, totals)
         if measures_sampler:
             found |= self._sampler_gap(parts)
@@ -62,7 +59,7 @@ class TrustRegionUpdate:
             old = [self._distributions(part) for part in parts]
         direction, length = natural_step(
             gradient,
-            lambda vector: self._fisher_product(parts, vector, totals),
+            lambda vector: self._fisher_product(curved, vector),
             max_kl=region.max_kl,
             damping=region.damping,
             iterations=region.iterations,
@@ -78,6 +75,19 @@ class TrustRegionUpdate:
                 return found | {"policy_kl": divergence, "step_length": stride, "gain": gain}
         self._put(start)
         return found | {"policy_kl": 0.0, "step_length": 0.0, "gain": 0.0}
+
+    def _parts(self, batch: PolicyBatch, index: Tensor) -> list[PolicyBatch]:
+        """These rows in micro-batches, where the model is."""
+        size = micro_batch_tokens(self.model, self.config)
+        return [
+            batch.at(rows).to(self.model.device)
+            for rows in micro_batches(batch.rows.lengths, index, size)
+        ]
+
+    def _curved(self, batch: PolicyBatch, index: Tensor) -> Tensor:
+        """Rows on which the curvature is measured: the first of an order that is drawn."""
+        spoken = index[batch.rows.mask[index].any(dim=1)]
+        return spoken[: max(1, round(self.region.curvature_share * len(spoken)))]
 
     # -- what is measured --------------------------------------------------------------------------
 
@@ -130,13 +140,14 @@ class TrustRegionUpdate:
         added = {name: sum(gap[name] for gap in gaps) for name in gaps[0]}
         return mean_gap(added | {"sampler_gap_max": max(gap["sampler_gap_max"] for gap in gaps)})
 
-    def _fisher_product(self, parts: list[PolicyBatch], vector: Tensor, totals: Totals) -> Tensor:
+    def _fisher_product(self, parts: list[PolicyBatch], vector: Tensor) -> Tensor:
         """F v, the second derivative of KL(old ‖ new) where new is old.  (P,) → (P,)"""
         product = torch.zeros_like(vector)
+        tokens = max(1, sum(int(part.rows.mask.sum()) for part in parts))
         for part in parts:
             with sdpa_kernel(SDPBackend.MATH):  # others have no second derivative
                 logs = self._distributions(part)
-                divergence = _divergence(logs.detach(), logs) / max(1, totals.tokens)
+                divergence = _divergence(logs.detach(), logs) / tokens
                 slope = self._flat_gradient(divergence, twice=True)
                 product += self._flat_gradient(slope @ vector)
         return product

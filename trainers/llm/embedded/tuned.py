@@ -36,7 +36,7 @@ CHANGED: dict[str, dict[str, Any]] = {
     "a2c": {"minibatches": 1, "critic": {"pretraining": 3}},
     "ppo": {"critic": {"pretraining": 3}},
     "vapo": {"critic": {"pretraining": 3}},
-    "trpo": {"minibatches": 1, "trust_region": {}},
+    "trpo": {"minibatches": 1, "trust_region": {"curvature_share": 0.1}},
 }
 """By preset."""
 HELD_OUT: dict[str, Any] = {"split": "test", "phrases": "held_out"}
