@@ -123,7 +123,11 @@ def test_objectives_that_it_does_not_take(name):
         PolicyOptimizerConfig(objective=PRESETS[name], trust_region=TrustRegion())
 
 
-@pytest.mark.parametrize("given", [{"max_kl": 0}, {"shrink": 1.0}, {"attempts": 0}, {"curvature_share": 0.0}], ids=str)
+@pytest.mark.parametrize(
+    "given",
+    [{"max_kl": 0}, {"shrink": 1.0}, {"attempts": 0}, {"curvature_share": 0.0}],
+    ids=str,
+)
 def test_regions_that_there_cannot_be(given):
     with pytest.raises(InvalidConfiguration):
         TrustRegion(**given)
