@@ -15,8 +15,8 @@ from convgym.engine.batched_domain import BatchedDomain
 from convgym.envs.modes import ACTION_LENGTH
 from convgym.spaces import sanitize
 
-_KEPT = 1 << 14
-"""Replies kept, if not more of them come in one step."""
+_EACH, _FEWEST, _MOST = 32, 1 << 10, 1 << 14
+"""Replies kept: so many of each conversation, within bounds, if not more come in one step."""
 
 
 class BatchedReplies:
@@ -26,7 +26,8 @@ class BatchedReplies:
     """Whether a reply that comes again is not read again; benchmarks do without."""
 
     def __init__(self, batched: BatchedDomain, count: int) -> None:
-        self._batched, self._most = batched, max(_KEPT, 2 * count)
+        kept = max(_FEWEST, min(_MOST, _EACH * count))
+        self._batched, self._most = batched, max(kept, 2 * count)
         self.readings = np.zeros(self._most, batched.reading)
         self._lengths = np.zeros(self._most, dtype=np.int64)
         self._quotes: list[tuple[str, ...]] = []
