@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from convgym.errors import ConvGymError
+from convgym.errors import ConvGymError, InvalidConfiguration
 from convgym.evaluation.intervals import mean_interval
 from trainers.callbacks import CSVLog
 from trainers.llm.chat_format import ChatFormat
@@ -37,12 +37,20 @@ from trainers.llm.embedded import embedded_folder
 from trainers.llm.embedded.tuned import HELD_OUT, MAX_TURNS, SAMPLING, TUNED
 from trainers.llm.language_model import LanguageModel, LoRA
 from trainers.llm.objectives import PRESETS
-from trainers.llm.policy_config import PolicyOptimizerConfig
 from trainers.llm.policy_optimizer import PolicyOptimizer
 from trainers.llm.rollout_engine import RolloutEngine
+from trainers.llm.run_options import tuned_config
 from trainers.llm.sampling import Sampling
 from trainers.llm.text_environment import TextEnvironment
 from trainers.llm.transformers_sampler import TransformersSampler
+
+
+def named_values(text: str) -> dict[str, Any]:
+    """An object of JSON; raises ValueError for another text, as argparse expects."""
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError(f"{text} is no object")
+    return found
 
 
 def parser() -> argparse.ArgumentParser:
@@ -54,9 +62,9 @@ def parser() -> argparse.ArgumentParser:
     it.add_argument("--model", default="embedded", help="a folder, a name, or embedded")
     it.add_argument("--objective", default="grpo", choices=list(PRESETS))
     it.add_argument("--seed", type=int, default=0)
-    it.add_argument("--settings", type=json.loads, default={}, help="of PolicyOptimizerConfig")
-    it.add_argument("--keywords", type=json.loads, default={}, help="of the environment, as JSON")
-    it.add_argument("--held-out", type=json.loads, help="keywords that an evaluation changes")
+    it.add_argument("--settings", type=named_values, default={}, help="of PolicyOptimizerConfig")
+    it.add_argument("--keywords", type=named_values, default={}, help="of the environment")
+    it.add_argument("--held-out", type=named_values, help="keywords that an evaluation changes")
     it.add_argument("--lora", type=int, default=0, help="rank of adapters; 0: all weights learn")
     it.add_argument("--system", help="instead of the environment's; the embedded model has none")
     it.add_argument("--max-tokens", type=int, default=SAMPLING["max_tokens"], help="of a reply")
@@ -135,6 +143,8 @@ class Cost:
 
 def run(asked: argparse.Namespace) -> None:
     """Train, and say what was learnt."""
+    if asked.episodes < 1:
+        raise InvalidConfiguration(f"--episodes {asked.episodes}; an evaluation takes 1 or more")
     torch.set_num_threads(asked.threads)
     model = LanguageModel.load(
         embedded_folder() if asked.model == "embedded" else asked.model,
@@ -146,11 +156,8 @@ def run(asked: argparse.Namespace) -> None:
         held_out = HELD_OUT if asked.env.startswith("ConvGym/") else {}
     engine, judge = engine_of(asked, model, {}), engine_of(asked, model, held_out)
     engine.exact = True  # type: ignore[attr-defined]  # the learner's own weights sample
-    config = replace(
-        PolicyOptimizerConfig.from_dict({**TUNED, "objective": asked.objective, **asked.settings}),
-        sampling=engine.sampling,
-        seed=asked.seed,
-    )
+    config = tuned_config(asked.objective, iterations=TUNED["iterations"]).changed(**asked.settings)
+    config = replace(config, sampling=engine.sampling, seed=asked.seed)
     print(f"before: {measured(judge, asked.episodes)}", flush=True)
     cost = Cost()
     callbacks = [cost] if asked.log is None else [cost, CSVLog(asked.log)]
@@ -169,7 +176,7 @@ def main() -> None:
     try:
         run(parser().parse_args())
     except ConvGymError as error:
-        sys.exit(str(error))
+        sys.exit(f"train_grpo: {error}")
 
 
 if __name__ == "__main__":

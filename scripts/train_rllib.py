@@ -45,7 +45,9 @@ def train(asked: argparse.Namespace) -> None:
     """Score, learn, score, save."""
     config = masked_ppo(
         asked.env, {"reward": "graded", **asked.keywords}, asked.seed, asked.runners
-    ).training(train_batch_size_per_learner=asked.batch)
+    ).training(
+        train_batch_size_per_learner=asked.batch, minibatch_size=min(256, asked.batch)
+    )
     env = gym.make(asked.env, disable_env_checker=True, **{**ACTING, **asked.keywords})
     import ray
 

@@ -87,6 +87,15 @@ def test_a_template_that_rewrites_history_is_refused_in_one_sentence(name):
     assert str(refusal.value).count(". ") == 0
 
 
+@pytest.mark.parametrize("mark", ["loop.index", "loop.index0 // 2"])
+def test_a_template_that_counts_messages_is_refused(mark):
+    told = "{% if message['role'] == 'user' %}#{{ " + mark + " }} {% endif %}"
+    counted = CHATML.replace("{{ message['content'] }}", told + "{{ message['content'] }}")
+    assert counted != CHATML
+    with pytest.raises(InvalidConfiguration, match="that counts no messages"):
+        ChatFormat(tiny_tokenizer(template=counted))
+
+
 def test_a_template_that_ends_replies_otherwise_names_what_it_writes():
     tokenizer = tiny_tokenizer(end="<|pad|>")
     with pytest.raises(InvalidConfiguration, match="token 0, is not in it"):

@@ -1,6 +1,7 @@
 """Configurations of runs: typed, whole, and one sentence for each mistake."""
 
 from dataclasses import dataclass, field, fields
+from datetime import date
 from enum import Enum
 from pathlib import Path
 from typing import Any, Literal
@@ -98,14 +99,16 @@ def test_values_become_what_the_field_says(name, value, expected):
 @pytest.mark.parametrize(
     ("given_", "says"),
     [
-        ({"count": 1.5}, "count='1.5'; it takes a whole number"),
+        ({"count": 1.5}, "count='1.5'; it takes a whole number$"),
+        ({"count": 10**20}, "a whole number from -9,007,199,254,740,991 to"),
+        ({"name": date(2024, 1, 1)}, "put it in quotes"),
         ({"count": True}, "a whole number"),
         ({"count": "many"}, "a whole number"),
         ({"share": float("nan")}, "a number"),
         ({"share": True}, "a number"),
         ({"on": 1}, "true or false"),
         ({"on": "yes"}, "true or false"),
-        ({"name": 7}, r"a text or nothing \(null\)"),
+        ({"name": 7}, r"a text \(put it in quotes\) or nothing \(null\)"),
         ({"sizes": 64}, "a list"),
         ({"sizes": [1, "x"]}, r"sizes\[1\]='x'; it takes a whole number"),
         ({"pair": [1]}, "a list of 2"),
@@ -179,6 +182,11 @@ def test_words_under_fields_are_found():
         ("", "no names and values"),
         ("[" * 5000, "no YAML"),
         ("a: \x00", "no YAML"),
+        ("a: 1\n? [a, b]\n: 3", "line 2: a name is a text"),
+        ("a: 017", "line 1: '017' is another number in YAML"),
+        ("a: -1:30", "another number"),
+        ("a: 1:30.5", "another number"),
+        ("a: " + "9" * 5000, "no YAML: Exceeds the limit[^;]*$"),
     ],
 )
 def test_bad_files_are_refused_in_a_sentence(text, says, tmp_path):
@@ -206,6 +214,18 @@ def test_any_text_is_yaml_or_refused(text):
         parsed(text, "here")
     except InvalidConfiguration as error:
         assert str(error).startswith("here is no YAML")
+
+
+def test_a_file_without_end_is_not_read_to_its_end():
+    with pytest.raises(InvalidConfiguration, match="more than 1,048,576 bytes"):
+        read_yaml(Path("/dev/zero"))
+
+
+def test_numbers_are_what_they_look_like(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("a: 0\nb: -7\nc: 0.5\nd: 1_000\ne: 0x10\nf: +3\n")
+    found = read_yaml(path)
+    assert list(found.values())[:6] == [0, -7, 0.5, 1000, 16, 3]
 
 
 def test_assignments_are_nested_and_typed():
@@ -288,7 +308,9 @@ def test_later_layers_win():
         ({"evaluation": {"split": "tset"}}, "one of train, validation, test"),
         ({"steps": 0}, "1 or more"),
         ({"seed": -1}, "0 or more"),
-        ({"best": 0}, "a share above 0"),
+        ({"best": 0.5}, "best=0.5 is a share of recorded conversations"),
+        ({"name": "x" * 101}, "at most 100 letters"),
+        ({"name": "nul.txt"}, "is no device's"),
         ({"profile": "bold"}, "one of conservative"),
         ({"profile": 3}, "a text"),
         ({"name": "../x"}, "a run's name"),
@@ -316,8 +338,16 @@ def test_what_is_known_to_work_for_a_task():
     assert (config.env, config.seed) == ("ConvGym/TechnicalSupport-v0", 3)
     assert config.env_keywords == {"reward": "graded", "difficulty": 0.0}
     assert config.learner["learning_rate"] == 2.0
-    with pytest.raises(InvalidConfiguration, match="customer_service, technical_support, sales"):
-        get_config_for_task("hotel", "stub")
+    for name in ("hotel", None, 3):
+        with pytest.raises(InvalidConfiguration, match="customer_service, technical_support, sale"):
+            get_config_for_task(name, "stub")
+    with pytest.raises(InvalidConfiguration, match="the task 'sales' is of ConvGym/Sales-v0"):
+        get_config_for_task("sales", "stub", env="ConvGym/CustomerService-v0")
+
+
+def test_a_section_with_nothing_under_it_is_empty():
+    whole = resolved({"algorithm": "stub"})
+    assert resolved({"algorithm": "stub", "learner": None, "evaluation": None}) == whole
 
 
 # -- init ------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from convgym.cli.learners import entries, learner_called
 from convgym.cli.main import app
 from convgym.cli.named_folder import is_name
 from convgym.cli.run_folder import MetricsLog, RunFolder, read_metrics
+from convgym.cli.training import Progress
 from convgym.cli.yaml_text import read_yaml
 
 ROOT = Path(__file__).parents[1]
@@ -185,6 +186,40 @@ def test_a_finished_run_goes_on_with_more_steps(tmp_path):
     rows = read_metrics(tmp_path / "runs/a/metrics.jsonl")
     assert rows[-1]["step"] >= 2000 and rows[0]["step"] < 200
     assert json.loads((tmp_path / "runs/a/report.json").read_text())["steps"] == 2000
+
+
+def test_a_finished_run_with_more_to_do_is_not_finished(tmp_path, monkeypatch):
+    """A repaired bug: interrupted, it stood there as finished and could not be gone on with."""
+    assert train(tmp_path, *QUICK, "--name", "a").exit_code == 0
+
+    def broken_off(*given, **keywords):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Progress, "__call__", broken_off)
+        stopped = train(tmp_path, "--resume", "--name", "a", "--steps", 2000)
+    runs = tmp_path / "runs"
+    assert stopped.exit_code == 1
+    assert f"convgym train --resume --name a --runs {runs}\n" in stopped.stderr
+    folder = RunFolder(runs / "a")
+    assert not folder.finished and folder.policy.is_file()
+    assert train(tmp_path, "--resume").exit_code == 0 and folder.finished
+    assert json.loads(folder.report.read_text())["steps"] == 2000
+
+
+def test_a_run_goes_on_with_the_learner_that_it_began_with(tmp_path):
+    assert train(tmp_path, *QUICK, "--name", "a").exit_code == 0
+    done = train(tmp_path, "--resume", "--name", "a", "--algorithm", "cql")
+    assert done.exit_code == 2 and "begun with algorithm='stub', and now it is 'cql'" in done.stderr
+
+
+def test_a_place_where_nothing_can_be_kept_is_refused_beforehand(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for runs in ("file", "file/deeper"):
+        for more in ((), ("--dry-run",)):
+            done = convgym("train", *QUICK, *more, "--runs", tmp_path / runs)
+            assert done.exit_code == 2 and "is no folder that can be written to" in done.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
 
 
 def test_two_do_not_learn_in_one_folder(tmp_path):

@@ -119,6 +119,26 @@ def test_a_folder_that_may_not_be_written_to_is_a_sentence(tmp_path):
         begun(tmp_path / "runs", resolved({"algorithm": "stub"}))
 
 
+def test_what_is_no_file_is_not_replaced_and_a_link_leads_to_its_file(tmp_path):
+    """A repaired bug: with --force, /dev/null became a file."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "folder"):
+        refused = pytest.raises(FileExistsError, match="is no file, so it stays")
+        with refused as raised, whole_file(tmp_path / name) as file:
+            file.write(b"x")
+        assert raised.value.filename == str(tmp_path / name)
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "link").symlink_to("file")
+    with whole_file(tmp_path / "link") as file:
+        file.write(b"new")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "file").read_text() == "new"
+    assert (tmp_path / "pipe").is_fifo() and len(list(tmp_path.iterdir())) == 4
+    with pytest.raises(FileNotFoundError) as raised, whole_file(tmp_path / "none" / "x"):
+        pass
+    assert raised.value.filename == str(tmp_path / "none" / "x")
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked here")
 def test_who_is_killed_while_writing_leaves_the_old_file(tmp_path):
     path = tmp_path / "log.jsonl.gz"

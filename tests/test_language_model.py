@@ -212,6 +212,36 @@ def test_with_adapters_the_reference_is_the_model_beneath(kind):
     assert all(p.requires_grad for p in ours.trainable().values())
 
 
+def test_adapters_that_were_frozen_are_the_reference():
+    """A repaired bug: the second task of a run was held to the model beneath all adapters."""
+    ours = LanguageModel(tiny_model(vocabulary=VOCABULARY), None, lora=LoRA(rank=2))
+    rows = rows_of(segments())
+    shaken(ours)
+    expected = ours.score(rows).log_probs.detach()
+    ours.freeze_reference()
+    shaken(ours)
+    learnt = ours.score(rows).log_probs
+    with ours.reference(), torch.no_grad():
+        assert torch.equal(ours.score(rows).log_probs, expected)
+    learnt.sum().backward()  # with the weights that it was computed with
+    found = {name: p.grad.clone() for name, p in ours.trainable().items()}
+    for p in ours.trainable().values():
+        p.grad = None
+    again = ours.score(rows).log_probs
+    assert torch.equal(again, learnt) and not torch.equal(again, expected)
+    again.sum().backward()
+    assert all(torch.equal(p.grad, found[name]) for name, p in ours.trainable().items())
+
+
+@pytest.mark.parametrize("size", [0, 1000])
+def test_weights_that_were_cut_off_are_a_sentence(size, tmp_path, tokenizer):
+    LanguageModel(tiny_model(vocabulary=len(tokenizer)), tokenizer).save(tmp_path / "model")
+    (weights,) = (tmp_path / "model").glob("*.safetensors")
+    weights.write_bytes(weights.read_bytes()[:size])
+    with pytest.raises(InvalidConfiguration, match="cannot be read as a language model"):
+        LanguageModel.load(tmp_path / "model")
+
+
 def test_without_adapters_the_reference_is_a_frozen_copy():
     ours, rows = LanguageModel(tiny_model(vocabulary=VOCABULARY), None), rows_of(segments())
     with pytest.raises(InvalidConfiguration, match="freeze_reference"), ours.reference():

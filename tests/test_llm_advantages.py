@@ -182,6 +182,18 @@ def test_lambda_grows_with_length_and_is_never_negative():
     assert found.tolist() == pytest.approx([0, 0, 0, 0.5, 0.9])
 
 
+def test_numbers_of_whole_lengths_are_as_exact_as_doubles():
+    """A repaired bug: whole lengths gave single precision."""
+    lengths = torch.tensor([7, 33])
+    exact = [1 - 1 / (0.5 * 7), 1 - 1 / (0.5 * 33)]
+    assert length_adaptive_lambda(lengths, 0.5).tolist() == pytest.approx(exact, abs=1e-15)
+    found = overlong_penalty(torch.tensor([87, 93]), 100, 20).tolist()
+    assert found == pytest.approx([-7 / 20, -13 / 20], abs=1e-15)
+    found = group_advantages(torch.tensor([1, 0, 0]), torch.tensor([0, 0, 0]))
+    expected = group_advantages(doubles(1, 0, 0), torch.tensor([0, 0, 0]))
+    assert torch.equal(found, expected) and found.dtype == torch.float64
+
+
 def test_overlong_replies_are_punished_from_the_cache_on():
     lengths = torch.tensor([80, 85, 100, 200])
     assert overlong_penalty(lengths, 100, 20).tolist() == pytest.approx([0, -0.25, -1, -1])

@@ -212,12 +212,27 @@ def test_every_profile_makes_a_run(name):
         ({"num_episodes": 0}, "num_episodes"),
         ({"reward_fn": None}, "reward_fn"),
         ({"config_overrides": {"lerning_rate": 1}}, "learning_rate"),
+        ({"config_overrides": {"sampling": {"max_token": 5}}}, "did you mean max_tokens"),
+        ({"num_episodes": 8.5}, "num_episodes"),
+        ({"environment": PromptEnvironment(["a"])}, "pass an id or a callable"),
+        ({"environment": None}, "environment is a NoneType"),
+        ({"save_path": __file__}, "is no folder"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(change, reason):
     given = {"agent_or_model": tiny_agent(), "environment": ["x"], "reward_fn": shortness}
     with pytest.raises(InvalidConfiguration, match=reason):
         train(**{**given, **change})
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "null", "{", '{"sampling": 3}', '{"zzz": 1}',
+                                  '{"sampling": {"temprature": 1}}', '{"stub": 3}',
+                                  '{"stub": [1]}', '{"seed": "x", "stub": ["a"]}'])  # fmt: skip
+def test_an_agent_that_cannot_be_read_is_a_sentence(text, tmp_path):
+    Agent("stub://a|b").save(tmp_path / "agent")
+    (tmp_path / "agent" / "agent.json").write_text(text)
+    with pytest.raises(InvalidConfiguration, match="is no agent's"):
+        load_agent_from_checkpoint(tmp_path / "agent")
 
 
 def test_prompts_are_drawn_by_the_seed():
@@ -252,3 +267,5 @@ def test_a_preset_takes_the_numbers_of_another_configuration():
     assert stored == presets.GSPOConfig(iterations=9)
     with pytest.raises(InvalidConfiguration):
         presets.GSPOConfig(beta=1)
+    fresh = presets.A2CConfig.from_training_config(presets.GRPOConfig(minibatches=2))
+    assert fresh.minibatches == 1

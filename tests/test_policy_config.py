@@ -32,6 +32,15 @@ def test_every_part_goes_through_json():
     assert PolicyOptimizerConfig.from_dict({}) == PolicyOptimizerConfig()
 
 
+def test_inner_options_are_known_by_their_place():
+    config = PolicyOptimizerConfig().changed(sampling={"max_tokens": 5}, trust_region={})
+    assert config.sampling == Sampling(max_tokens=5) and config.trust_region == TrustRegion()
+    again = config.changed(sampling={"temperature": 0.5}, overlong={"longest": 9, "cache": 3})
+    assert again.sampling == Sampling(max_tokens=5, temperature=0.5)
+    assert again.overlong == Overlong(longest=9, cache=3)
+    assert PolicyOptimizerConfig.from_dict({"sampling": {"max_tokens": 5}}).sampling.max_tokens == 5
+
+
 def test_names_that_there_are_not_get_a_hint():
     with pytest.raises(InvalidConfiguration, match="did you mean group_size"):
         PolicyOptimizerConfig.from_dict({"group_sice": 3})
@@ -55,6 +64,12 @@ def test_names_that_there_are_not_get_a_hint():
         ({"schedule": "step"}, "constant, linear, cosine"),
         ({"recompute_old": "maybe"}, "auto, always, never"),
         ({"learning_rate": 0.0}, "above 0"),
+        ({"learning_rate": "x"}, "learning_rate='x'; it takes a finite number"),
+        ({"learning_rate": float("inf")}, "a finite number"),
+        ({"group_size": 2.5}, "group_size='2.5'; it takes a whole number"),
+        ({"skip_zero_advantages": 1}, "True or False"),
+        ({"overlong": 3}, "it takes an Overlong"),
+        ({"max_turns": True}, "a whole number"),
         ({"max_grad_norm": 0.0}, "or None"),
         ({"sampling": Sampling(temperature=0.0)}, "nothing can be learnt"),
         ({"evaluation_episodes": 2_000_000}, "where the seeds of training begin"),

@@ -1,5 +1,8 @@
 """Recorded conversations and reports over HTTP, and nothing else of the disk."""
 
+import os
+import shutil
+
 import minari
 import numpy as np
 import pytest
@@ -24,6 +27,22 @@ def test_local_datasets_are_listed():
         dataset = minari.load_dataset(TEXT)
         assert found[0]["episodes"] == dataset.total_episodes
         assert found[0]["steps"] == dataset.total_steps and found[0]["description"]
+
+
+def test_what_is_no_dataset_does_not_hide_the_others(tmp_path, monkeypatch):
+    """A repaired bug: one such folder made all of them unreadable."""
+    shutil.copytree(recipes_folder() / "packaged" / TEXT, tmp_path / TEXT)
+    for name in ("<img src=x>-v0", "no-version", os.fsdecode(b"b\xff-v0")):
+        shutil.copytree(tmp_path / TEXT, tmp_path / "odd" / name)
+    shutil.copytree(tmp_path / TEXT, tmp_path / "bad-v0")
+    (tmp_path / "bad-v0" / "data" / "metadata.json").write_text('{"total_episodes": "x"}')
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    with service() as served:
+        bad, good = served.get("/v1/datasets").json()["datasets"]
+        assert (bad["id"], bad["description"]) == ("bad-v0", "its metadata cannot be read")
+        assert good["id"] == TEXT and good["episodes"]
+        assert served.get("/v1/episodes", params={"dataset": TEXT}).status_code == 200
+        assert served.get("/v1/episodes", params={"dataset": "bad-v0"}).status_code < 500
 
 
 def test_an_episode_of_texts_is_shown_as_it_was_recorded():

@@ -18,8 +18,8 @@ from convgym.service.settings import ServiceSettings
 
 PATHS = [
     ("POST", "/v1/reply"), ("POST", "/v1/chat/completions"), ("GET", "/v1/models"),
-    ("POST", "/v1/outcome"), ("POST", "/v1/env/reset"), ("POST", "/v1/env/step"),
-    ("POST", "/v1/env/close"),
+    ("GET", "/v1/models/{name}"), ("POST", "/v1/outcome"),
+    ("POST", "/v1/env/reset"), ("POST", "/v1/env/step"), ("POST", "/v1/env/close"),
     ("GET", "/v1/service"), ("GET", "/v1/datasets"), ("GET", "/v1/episodes"),
     ("GET", "/v1/episode"), ("GET", "/v1/reports"), ("GET", "/v1/report"), ("GET", "/metrics"),
     ("GET", "/openapi.json"), ("GET", "/nothing"),
@@ -103,7 +103,8 @@ def test_without_keys_it_answers_to_localhost_alone():
         for host in ("evil.example.com", "localhost.evil.example.com", "8.8.8.8", ""):
             answer = served.client.get("/v1/service", headers={"host": host})
             refused(answer, 421, "wrong_host")
-        for host in ("localhost:8000", "127.0.0.1:8000", "[::1]:8000", "localhost"):
+        for host in ("localhost:8000", "127.0.0.1:8000", "[::1]:8000", "localhost", "LOCALHOST:80",
+                     "[::1]"):  # fmt: skip
             assert served.client.get("/v1/service", headers={"host": host}).status_code == 200
 
 
@@ -118,7 +119,8 @@ def test_nothing_is_said_to_other_origins():
         simple = served.client.post(
             "/v1/env/reset", content=body, headers={"Content-Type": "text/plain"}
         )
-        assert simple.status_code == 422, "a form of another site cannot reset anything"
+        told = refused(simple, 415, "not_json")  # a form of another site cannot reset anything
+        assert "Content-Type: application/json" in told
 
 
 # How much
@@ -139,7 +141,9 @@ def test_a_body_is_limited_whatever_it_says_of_its_length():
         refused(served.post("/v1/reply", content=b"x" * 1001), 413, "too_large")
         chunked = served.post("/v1/reply", content=iter([b"x" * 600, b"x" * 600]))
         refused(chunked, 413, "too_large")
-        refused(served.post("/v1/reply", content=b"{}" + b" " * 998), 422, "not_allowed")
+        json_ = {"Content-Type": "application/json"}
+        full = served.post("/v1/reply", content=b"{}" + b" " * 998, headers=json_)
+        refused(full, 422, "not_allowed")
 
 
 def asgi(app, scope, messages, pause=0.0):

@@ -131,6 +131,23 @@ def test_two_chats_that_stand_alike_are_two_lines_with_all_of_each(kept):
     assert [len(words) for words in kept.words] == [4, 4]
 
 
+def test_requests_at_once_go_on_with_a_chat_each(kept):
+    """A repaired bug: both went on with the same one, and one of them was in no log."""
+    for _ in range(2):
+        kept.say(["u:Hi"], "Yes?")
+    histories = [said("u:Hi", "a:Yes?", f"u:{what}") for what in ("one", "two", "three")]
+    chats = [kept.chats.of("me", None, history) for history in histories]
+    assert len({chat.name for chat in chats}) == 3
+    assert [chat.resumed for chat in chats] == [False, False, True]  # two stood there
+    kept.chats.left(chats[1])
+    assert kept.chats.of("me", None, histories[1]) is chats[1]
+    for chat, history in zip(chats, histories, strict=True):
+        answer = Answer("Well")
+        kept.chats.replied(chat, history, messages_of(answer), answer)
+    kept.close()
+    assert sorted(words[2][1] for words in kept.words) == ["one", "three", "two"]
+
+
 def test_a_name_tells_chats_apart_and_knows_an_edited_one_again(kept):
     kept.say(["u:Hi"], Answer("Yes?", (RawCall("find", {}),), ("{}",)), name="x")
     kept.say(["u:Hi"], "What?", name="y")

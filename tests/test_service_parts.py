@@ -42,12 +42,13 @@ def test_a_ring_holds_no_key():
 
 def test_keys_are_read_from_a_file(tmp_path):
     path = tmp_path / "keys.txt"
-    path.write_text(f"# mine\n{KEY}\n\nguest {OTHER}\n", encoding="utf-8")
+    path.write_text(f"\ufeff# mine\n{KEY}\n\n  # theirs\nguest {OTHER}\n", encoding="utf-8")
     ring = KeyRing.read(path)
     assert (ring.owner(KEY), ring.owner(OTHER)) == ("key-1", "guest")
 
 
-@pytest.mark.parametrize("text", ["", "# none\n", "short\n", f"{KEY}\n{KEY}\n", f"a b {KEY}\n"])
+@pytest.mark.parametrize("text", ["", "# none\n", "short\n", f"{KEY}\n{KEY}\n", f"a b {KEY}\n",
+                                  f"{KEY} guest\n", f"{KEY} {OTHER}\n"])  # fmt: skip
 def test_a_key_file_that_is_wrong_is_one_sentence_without_the_key(tmp_path, text):
     path = tmp_path / "keys.txt"
     path.write_text(text, encoding="utf-8")

@@ -1,7 +1,9 @@
 """Environment sessions over HTTP: the same episodes as in this process, and nobody else's."""
 
 import json
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import gymnasium as gym
 import numpy as np
@@ -11,6 +13,7 @@ from served import ENV, refused, service
 import convgym  # noqa: F401
 from convgym.data.logs import read_log
 from convgym.service.plain_values import plain
+from convgym.service.plays import UserPlay
 from convgym.simulator import policy_of, scripted_agents
 
 SPOKEN = {"observation": "dict", "action": "text"}
@@ -191,7 +194,8 @@ def test_hidden_state_is_refused_unless_the_service_shows_it():
 
 @pytest.mark.parametrize(
     "chosen", [{"seed": 7}, {"options": {"task_id": "train-7"}}, {"options": {"user_seed": 7}},
-               {"options": {"wording_seed": 7}}], ids=str
+               {"options": {"wording_seed": 7}}, {"options": {"split": "test"}},
+               {"options": {"topic": "wifi"}}], ids=str
 )  # fmt: skip
 def test_nobody_is_told_the_role_of_a_task_of_their_choice(chosen):
     """Else a client could ask as the user what it then does as the agent."""
@@ -233,6 +237,31 @@ def test_a_person_is_the_customer_of_a_policy():
         refused(served.step(session, "Hello"), 409, "episode_over")
         again = served.reset(side="user", session_id=session["session_id"])
         assert again["role"] and again["turn"] == 0
+        assert again["session_id"] == session["session_id"]
+
+
+def test_a_session_with_a_turn_under_way_is_not_begun_again(monkeypatch):
+    """A repaired bug: the turn was answered, and stood in no log."""
+    entered, go_on = threading.Event(), threading.Event()
+    inner = UserPlay.step
+
+    def slow(self, *given):
+        entered.set()
+        assert go_on.wait(30)
+        return inner(self, *given)
+
+    monkeypatch.setattr(UserPlay, "step", slow)
+    with service("oracle") as served, ThreadPoolExecutor(1) as other:
+        session = served.reset(side="user")
+        step = other.submit(served.step, session, "Hello, my device does not work.")
+        assert entered.wait(30)
+        asked = {"side": "user", "session_id": session["session_id"]}
+        try:
+            refused(served.post("/v1/env/reset", asked), 409, "session_busy")
+        finally:
+            go_on.set()
+        assert step.result(30).status_code == 200
+        assert served.post("/v1/env/reset", asked).status_code == 200
 
 
 # Bounds
@@ -258,6 +287,21 @@ def test_a_session_takes_so_many_characters():
 
 
 # Logs
+
+
+def test_a_reset_that_is_refused_logs_nothing_and_changes_nothing(tmp_path):
+    """A repaired bug: each such reset wrote the conversation once more."""
+    path = tmp_path / "talk.jsonl"
+    with service(conversation_log=path) as served:
+        session = served.reset(keywords=SPOKEN, seed=1)
+        served.step(session, "Hello.")
+        for _ in range(2):
+            asked = {"session_id": session["session_id"], "options": {"topic": "nope"}}
+            refused(served.post("/v1/env/reset", asked), 422, "not_allowed")
+        assert served.step(session, "Hello.").json()["turn"] == 2
+        served.post("/v1/env/close", {"session_id": session["session_id"]})
+    (one,) = read_log(path)
+    assert one.metadata["turns"] == 2
 
 
 def test_sessions_are_logged_when_they_end(tmp_path):

@@ -1,6 +1,7 @@
 """Environments of texts as messages: what the model is shown, what it earns, what may go wrong."""
 
 import gymnasium as gym
+import numpy as np
 import pytest
 from text_environments import Crashing, Echo, Messages, Parts, Summary, Transcript
 
@@ -146,6 +147,33 @@ def test_failures_cost_their_episode():
     assert environment.reset(6) == [] and environment.error == "OSError: no customers today"
     assert play(environment, ["a", "b", "c"], seed=4)[1][-1].terminated
     assert not environment.error
+
+
+@pytest.mark.parametrize("info", [None, ["success"], {"success": np.array([True, False])}], ids=str)
+def test_an_info_that_cannot_be_read_is_a_failure(info):
+    """A repaired bug: it ended the run."""
+
+    class Odd(Echo):
+        def reset(self, **given):
+            observation, _ = super().reset(**given)
+            return observation, info if given["seed"] else {}
+
+        def step(self, action):
+            *answer, _ = super().step(action)
+            return *answer, info
+
+    environment = TextEnvironment(Odd)
+    assert environment.reset(1) == [] and environment.error
+    assert environment.reset(0) and environment.step("a").error
+
+
+def test_an_environment_that_cannot_be_made_is_a_sentence():
+    def broken():
+        raise RuntimeError("no desk")
+
+    for made, says in ((broken, "no desk"), ("Nope-v0", "Nope-v0")):
+        with pytest.raises(InvalidConfiguration, match=says):
+            TextEnvironment(made)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "much", None])

@@ -120,7 +120,8 @@ def test_recorded_replies_teach_what_went_well():
     critic = pretrain_critic(logs, config, encoder="hashed:64")
     assert critic(logs[0].messages).shape == (7,)
     penalty = RecordedReplies(model, logs, critic, config, conversations=40)
-    before = float(penalty().detach())
+    before = float(penalty(0).detach())
+    assert float(penalty(0).detach()) == before  # a step draws alike whenever it is asked
     goal = PolicyOptimizerConfig(  # groups so small that their rewards hardly ever differ
         seeds_per_iteration=2, group_size=2, learning_rate=3e-3, iterations=8, sampling=SAMPLING,
         flat_patience=None,
@@ -130,5 +131,5 @@ def test_recorded_replies_teach_what_went_well():
         penalties={"logs": penalty},
     )  # fmt: skip
     rows = learner.train()
-    assert float(penalty().detach()) < before - 0.1
+    assert float(penalty(0).detach()) < before - 0.1
     assert all("logs" in row for row in rows)

@@ -196,7 +196,7 @@ DESK = ("--algorithm", "stub", "--steps", 4_000, "--episodes", 8, "--metric", "r
 def test_killed_and_resumed_it_is_the_search_that_was_never_killed(times, trials, tmp_path):
     chance, place, over = random.Random(5), tmp_path / "killed", []
     begin = (*DESK, "--trials", trials, "--name", "killed")
-    go_on = ("--resume", "--trials", trials)
+    go_on = ("--resume",)  # how many there are to be stands in the folder
     for _ in range(times):
         known = place.is_dir()
         runner = shell("--folder", tmp_path, *(go_on if known else begin))
@@ -252,6 +252,8 @@ def test_the_command_searches_goes_on_and_says_what_it_found(tmp_path):
     more = tune(tmp_path, "--resume", "--name", "x", "--trials", 3)
     assert more.exit_code == 0, more.output
     assert len(json.loads((tmp_path / "x" / "report.json").read_text())["trials"]) == 3
+    again = tune(tmp_path, "--resume", "--name", "x")  # of as many as were asked for last
+    assert again.exit_code == 0 and "3 trials of stub" in again.stdout, again.output
     for arguments, says in (
         ((*options, "--name", "x"), "there is a search in"),
         (("--resume",), "no search in .* is unfinished"),

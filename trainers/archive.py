@@ -89,7 +89,8 @@ def read_archive(path: str | os.PathLike[str], format_: str) -> tuple[dict[str, 
         found = about["format"]
     except DAMAGE as error:
         raise InvalidConfiguration(
-            f"{path} cannot be read as a {format_}: {told(error)}"
+            f"{path} cannot be read as a {format_} ({told(error)}); take another file, or move "
+            "this one away to begin anew"
         ) from error
     if found != format_:
         raise InvalidConfiguration(f"{path} is a {str(found)[:100]}; this takes a {format_}")

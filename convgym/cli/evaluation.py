@@ -8,6 +8,7 @@ else                          seeded episodes: success, pass^k, slices by person
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -185,7 +186,7 @@ def _check_report(report: Path, env_id: str) -> None:
         raise InvalidConfiguration(
             f"--report is about people and tasks, and {env_id} tells of none; leave it out"
         )
-    if report.is_dir() or not report.parent.is_dir():
+    if report.is_dir() or not os.access(report.parent, os.W_OK | os.X_OK):
         raise InvalidConfiguration(
             f"{report} cannot be written; name a file in a folder that there is"
         )

@@ -61,8 +61,12 @@ def _told(error: Exception) -> tuple[str, int]:
     """What to say of an error, and how to end."""
     if isinstance(error, MissingExtra):
         return str(error), FAILED
-    if isinstance(error, ConvGymError | OSError):
-        return str(error), BAD_USAGE if isinstance(error, (ConvGymError, *_ASKED)) else FAILED
+    if isinstance(error, ConvGymError):
+        return str(error), BAD_USAGE
+    if isinstance(error, OSError):
+        where = "" if error.filename is None else f"{str(error.filename)[:300]}: "
+        sentence = f"{where}{error.strerror}" if error.strerror else str(error)
+        return sentence, BAD_USAGE if isinstance(error, _ASKED) else FAILED
     what = told(error)
     return (
         f"{type(error).__name__}: {what or 'no more is known'}; this should not happen. Run it "

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,10 @@ from filelock import FileLock, Timeout
 from convgym.data.packed_files import whole_file
 from convgym.errors import InvalidConfiguration
 
+_LONGEST = 100
+_DEVICES = {"CON", "PRN", "AUX", "NUL", *(f"{one}{n}" for one in ("COM", "LPT") for n in range(10))}
+"""Names that Windows keeps for itself, whatever follows a dot."""
+
 
 class NamedFolder:
     """One folder, by its path; subclasses say what it is of."""
@@ -33,6 +38,10 @@ class NamedFolder:
     """What is done in it, such as "learning"."""
     first: ClassVar[str]
     """The file that is there from the first moment."""
+    command: ClassVar[str]
+    """Of the command line, that works in one."""
+    usual_root: ClassVar[Path]
+    """Where such folders are, if nobody says."""
     root_option: ClassVar[str]
     """Of the command line, that says where such folders are."""
     more_option: ClassVar[str]
@@ -51,6 +60,17 @@ class NamedFolder:
         """Write what came out; from now on it is finished."""
         with whole_file(self.report) as file:
             file.write((json.dumps(report, indent=1) + "\n").encode())
+
+    def reopen(self) -> None:
+        """It has more to do: what came out so far is no longer the end."""
+        self.report.unlink(missing_ok=True)
+
+    @property
+    def resuming(self) -> str:
+        """The command line that goes on here."""
+        root = self.path.parent
+        where = "" if root == self.usual_root else f" {self.root_option} {shlex.quote(str(root))}"
+        return f"convgym {self.command} --resume --name {self.name}{where}"
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -120,14 +140,31 @@ class NamedFolder:
 
     @classmethod
     def check_new(cls, root: Path, name: str | None) -> None:
-        """Raises InvalidConfiguration for what is no name, or is taken; None is neither."""
+        """Raises InvalidConfiguration for what is no name or is taken, and where none can be made.
+
+        Of no name (None) only the place is looked at.
+        """
+        cls._check_root(root)
         if name is None:
             return
         check_name(name, cls.kind)
-        if (root / name).exists():
+        if os.path.lexists(root / name):
             raise InvalidConfiguration(
                 f"there is a {cls.kind} in {root / name} already; go on with it by --resume, or "
                 "give another --name"
+            )
+
+
+    @classmethod
+    def _check_root(cls, root: Path) -> None:
+        """Raises InvalidConfiguration where no folder can be made in `root`."""
+        place = root.absolute()
+        while not os.path.lexists(place):
+            place = place.parent
+        if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
+            raise InvalidConfiguration(
+                f"the {cls.kind} cannot be kept in {root}: {place} is no folder that can be "
+                f"written to; give another {cls.root_option}"
             )
 
 
@@ -135,15 +172,16 @@ def check_name(name: str, kind: str) -> None:
     """Raises InvalidConfiguration for what a folder cannot be called on any system."""
     if not is_name(name):
         raise InvalidConfiguration(
-            f"name={name[:60]!r}; a {kind}'s name is letters, digits, '.', '_' and '-', and begins "
-            "with none of the last three"
+            f"name={name[:60]!r}; a {kind}'s name is at most {_LONGEST} letters, digits, '.', '_' "
+            "and '-', begins with none of the last three, and is no device's, such as NUL"
         )
 
 
 def is_name(name: str) -> bool:
     """Whether a folder can be called so on any system."""
     return (
-        0 < len(name) <= 100
+        0 < len(name) <= _LONGEST
+        and name.partition(".")[0].upper() not in _DEVICES
         and name.isascii()
         and name[0].isalnum()
         and name[-1] != "."
@@ -154,7 +192,7 @@ def is_name(name: str) -> bool:
 def numbered(root: Path, first: str) -> str:
     """The name, with a number behind where it is taken."""
     name, number = first, 1
-    while (root / name).exists():
+    while os.path.lexists(root / name):
         number += 1
         name = f"{first}-{number}"
     return name

@@ -9,11 +9,15 @@ my_module:MyPolicy     what a callable makes
 from __future__ import annotations
 
 import importlib
+import inspect
+import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.envs.registration import load_env_creator
 
 import convgym.envs.registration as registration
 from convgym.cli.learners import learner_called, policy_in
@@ -91,8 +95,7 @@ def environment_of(run: RunFolder, scored: bool = False) -> tuple[str | None, di
 def _of_run(run: RunFolder) -> Policy:
     if not run.policy.is_file():
         raise InvalidConfiguration(
-            f"{run.path} has no policy yet; let it learn on: convgym train --resume --name "
-            f"{run.name}"
+            f"{run.path} has no policy yet; let it learn on: {run.resuming}"
         )
     algorithm = str(run.read_config().get("algorithm"))
     return learner_called(algorithm).load(run.policy)
@@ -162,6 +165,16 @@ def keywords_for(
     return keywords
 
 
+def _no_keyword(env_id: str, unknown: str) -> InvalidConfiguration:
+    """That an environment has no such keyword, with the one that may be meant."""
+    entry = gym.spec(env_id).entry_point
+    create = load_env_creator(entry) if isinstance(entry, str) else entry
+    known = [name for name in inspect.signature(create or gym.make).parameters if name != "self"]
+    meant = get_close_matches(unknown, known, 1)
+    hint = f"did you mean {meant[0]}?" if meant else f"there are {', '.join(known)}"
+    return InvalidConfiguration(f"{env_id!r} has no keyword {unknown!r}; {hint}")
+
+
 def made_env(env_id: str, keywords: Mapping[str, Any]) -> gym.Env[Any, Any]:
     """The environment; raises InvalidConfiguration where Gymnasium cannot make it."""
     registration.register_envs()
@@ -171,7 +184,9 @@ def made_env(env_id: str, keywords: Mapping[str, Any]) -> gym.Env[Any, Any]:
         raise
     except (gym.error.Error, ImportError, TypeError) as error:
         what = str(error).partition(" was raised from")[0].rstrip(".")
+        if unknown := re.search(r"unexpected keyword argument '(\w+)'", what):
+            raise _no_keyword(env_id, unknown[1]) from None
         raise InvalidConfiguration(
-            f"{env_id!r} cannot be made with {dict(keywords)} ({what}); ConvGym has "
+            f"{env_id!r} cannot be made with {str(dict(keywords))[:200]} ({what}); ConvGym has "
             f"{', '.join(registration.ENVIRONMENTS)}"
         ) from None

@@ -35,6 +35,8 @@ TASKS: dict[str, tuple[str, str]] = {
     "sales": ("ConvGym/Sales-v0", "convgym/sales/mixed-v0"),
 }
 """Of each domain its environment and its recorded conversations."""
+_SECTIONS = ("learner", "evaluation", "env_keywords")
+"""What holds names and values, and none where nothing stands under it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,8 +126,9 @@ def resolved(given: Mapping[str, Any]) -> RunConfig:
     if not isinstance(given.get("algorithm"), str):
         raise InvalidConfiguration(
             "nothing says what is to learn; give --algorithm or --config, such as "
-            "--algorithm cql, or --stub to see it work without any extra"
+            "--algorithm cql, or --algorithm stub to see it work without any extra"
         )
+    given = {name: one for name, one in given.items() if one is not None or name not in _SECTIONS}
     learner = learner_called(given["algorithm"])
     check_known(given, options_of(RunConfig), more=_dotted(learner))
     profile = typed(given.get("profile", "balanced"), str, "profile")
@@ -154,12 +157,18 @@ def get_config_for_task(
     worth it (`trainers.offline.tuned`). Language models learn customer service where the embedded
     one speaks, in `ConvGym/OneRequest-v0`.
 
-    Raises InvalidConfiguration for a task, an algorithm, a profile or an option there is not.
+    Raises InvalidConfiguration for a task, an algorithm, a profile or an option there is not, and
+    for an environment of another domain.
     """
-    name = task.replace("-", "_")
+    name = task.replace("-", "_") if isinstance(task, str) else None
     if name not in TASKS:
         raise InvalidConfiguration(f"no task is called {task!r}; there are {', '.join(TASKS)}")
     env, dataset = TASKS[name]
+    if given.get("env", env) in [other for other, _ in TASKS.values() if other != env]:
+        raise InvalidConfiguration(
+            f"the task {task!r} is of {env}, and env is {given['env']!r}; leave env out, or name "
+            "that one's task"
+        )
     learner = learner_called(algorithm)
     places = {"env": env}
     if learner.source == "dataset":
@@ -206,6 +215,11 @@ def _with_place(whole: dict[str, Any], learner: Learner) -> dict[str, Any]:
             raise InvalidConfiguration(
                 f"{learner.name} learns by talking and takes no dataset; give env, or take a "
                 "learner from recorded conversations, such as cql"
+            )
+        if whole.get("best", 1) != 1:
+            raise InvalidConfiguration(
+                f"best={whole['best']!r} is a share of recorded conversations, and {learner.name} "
+                "learns by talking; leave it out"
             )
         return whole | {"env": whole.get("env") or TASKS["customer_service"][0]}
     if whole.get("dataset"):

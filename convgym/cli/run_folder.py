@@ -30,6 +30,7 @@ class RunFolder(NamedFolder):
     """One run's folder, by its path."""
 
     kind, doing, first = "run", "learning", "config.yaml"
+    command, usual_root = "train", RUNS
     root_option, more_option = "--runs", "--steps"
 
     def __init__(self, path: Path) -> None:

@@ -75,6 +75,12 @@ def _taken_up(asked: Asked) -> tuple[RunFolder, RunConfig]:
     """The run to go on with, and its configuration with what was changed."""
     folder = RunFolder.begun(asked.root, asked.given.get("name"))
     stored = folder.read_config()
+    algorithm = asked.given.get("algorithm", stored.get("algorithm"))
+    if algorithm != stored.get("algorithm"):
+        raise InvalidConfiguration(
+            f"{folder.path} was begun with algorithm={stored.get('algorithm')!r}, and now it is "
+            f"{algorithm!r}; go on with the same, or begin a run of another --name"
+        )
     before = resolved(stored)
     config = resolved(merged(stored, asked.given))
     was, now = before.to_dict(), config.to_dict()
@@ -129,6 +135,7 @@ def _rehearse(
 
 def _learn(learner: Learner, config: RunConfig, folder: RunFolder, say: Say, tell: Say) -> None:
     """Learn, save, score, report."""
+    folder.reopen()
     folder.write_config(config)
     say(f"{learner.name} learns {config.steps:,} {learner.unit} in {folder.path}")
     progress = Progress(config.steps, tell)
@@ -143,10 +150,10 @@ def _learn(learner: Learner, config: RunConfig, folder: RunFolder, say: Say, tel
     try:
         with _warnings_told(tell, progress):
             policy: Trained = learner.train(job_of(config, folder, **more))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OSError):  # such as a disk that is full
         progress.close()
         kept = "the newest checkpoint" if folder.checkpoint.exists() else "the beginning"
-        tell(f"go on from {kept} with: convgym train --resume --name {folder.name}")
+        tell(f"go on from {kept} with: {folder.resuming}")
         raise
     progress.close()
     policy.save(folder.policy)
@@ -166,7 +173,7 @@ def _warnings_told(tell: Say, progress: Progress) -> Iterator[None]:
     before = warnings.showwarning
 
     def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-        if issubclass(category, RuntimeWarning):
+        if issubclass(category, RuntimeWarning | UserWarning):
             progress.close()
             tell(f"warning: {message}")
         else:

@@ -60,7 +60,10 @@ def tune(
             "family if it is not given."
         ),
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="In all, those before a --resume too.")] = 20,
+    trials: Annotated[
+        int | None,
+        typer.Option(min=1, help="In all, those before a --resume too; 20 if nobody ever said."),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="The search's folder in --folder.")] = None,
     config: Annotated[
         Path | None, typer.Option(help="A YAML file as `convgym train` takes it.")

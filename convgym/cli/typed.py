@@ -15,6 +15,7 @@ import textwrap
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from datetime import date
 from difflib import get_close_matches
 from enum import Enum
 from functools import cache
@@ -25,6 +26,8 @@ from convgym.errors import InvalidConfiguration
 
 hints_of: Callable[[type[Any]], Mapping[str, Any]] = cache(get_type_hints)  # type: ignore[assignment]
 """The types of a dataclass's fields by name."""
+_MOST = 2**53 - 1
+"""The largest whole number that a text, a float and JSON all hold."""
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
@@ -140,7 +143,7 @@ def _plain(value: Any, hint: Any, where: str) -> Any:
         return value
     if hint is int and not isinstance(value, bool):
         number = _number(value)
-        if number is not None and number.is_integer() and abs(number) < 2**53:
+        if number is not None and number.is_integer() and abs(number) <= _MOST:
             return value if isinstance(value, int) else int(number)
     elif hint is float and not isinstance(value, bool):
         number = _number(value)
@@ -152,6 +155,10 @@ def _plain(value: Any, hint: Any, where: str) -> Any:
         return Path(value)
     elif kind is None and hint is not Path:
         return value  # a type of the learner's own, which it checks itself
+    if hint is int and (_number(value) or 0.5).is_integer():
+        kind = f"a whole number from -{_MOST:,} to {_MOST:,}"
+    if hint is str and isinstance(value, int | float | date):
+        kind = "a text (put it in quotes)"
     raise _refused(value, where, kind or "a path")
 
 

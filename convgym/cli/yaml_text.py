@@ -29,17 +29,36 @@ class _Plain(yaml.SafeLoader):
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         met: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise _wrong(key, "a name is a text, no list and no mapping")
             if key.value in met:
-                line = key.start_mark.line + 1
-                raise yaml.YAMLError(f"line {line}: {str(key.value)[:40]!r} stands there twice")
+                raise _wrong(key, f"{key.value[:40]!r} stands there twice")
             met.add(key.value)
         return super().construct_mapping(node, deep)
+
+    def construct_number(self, node: Any) -> Any:
+        """YAML takes 017 for 15 and 1:30 for 90, which nobody means."""
+        digits = node.value.lstrip("+-").replace("_", "")
+        if ":" in digits or (digits[:1] == "0" and digits[1:2].isdigit()):
+            raise _wrong(node, f"{node.value[:40]!r} is another number in YAML, write it plainly")
+        is_int = node.tag == _INT
+        return self.construct_yaml_int(node) if is_int else self.construct_yaml_float(node)
+
+
+_INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+for _tag in (_INT, _FLOAT):
+    _Plain.add_constructor(_tag, _Plain.construct_number)
+
+
+def _wrong(node: Any, what: str) -> yaml.YAMLError:
+    return yaml.YAMLError(f"line {node.start_mark.line + 1}: {what}")
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a file; raises InvalidConfiguration for anything else."""
     try:
-        content = path.read_bytes()[: _MOST + 1]
+        with path.open("rb") as file:
+            content = file.read(_MOST + 1)
         text = content.decode("utf-8")
     except OSError as error:
         raise InvalidConfiguration(f"{path} cannot be read: {error.strerror}") from error
@@ -63,7 +82,8 @@ def parsed(text: str, where: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         what = getattr(error, "problem", None) or str(error) or "nested too deeply"
         line = f"line {mark.line + 1}: " if mark else ""
-        raise InvalidConfiguration(f"{where} is no YAML: {line}{' '.join(what.split())}") from None
+        said = " ".join(what.partition(";")[0].split())  # behind it Python advises programmers
+        raise InvalidConfiguration(f"{where} is no YAML: {line}{said}") from None
 
 
 def to_yaml(value: Any) -> str:

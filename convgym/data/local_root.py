@@ -16,7 +16,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,27 @@ def local_path(dataset_id: str) -> Path:
         ) from None
     with _root_in_use():
         return Path(get_dataset_path(dataset_id))
+
+
+def local_ids() -> Iterator[str]:
+    """The ids of all datasets in the root, by folder; what is called like none is none.
+
+    Minari's own listing fails over one folder that is no dataset.
+    """
+    minari_module()
+    from minari.storage import get_dataset_path
+
+    with _root_in_use():
+        root = Path(get_dataset_path())
+    for place, inner, _ in os.walk(root):
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        if "data" not in inner:
+            continue
+        inner.clear()
+        dataset_id = Path(place).relative_to(root).as_posix()
+        with suppress(DatasetError):
+            local_path(dataset_id)
+            yield dataset_id
 
 
 def check_free(dataset_id: str, overwrite: bool) -> None:

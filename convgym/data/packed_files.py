@@ -9,11 +9,12 @@ Memory: a block or two, whatever the file's size. Knows nothing of what the byte
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -70,15 +71,25 @@ def read_blocks(path: Path) -> Iterator[bytes]:
 def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A file to write into, packed by its suffix; it appears under `path` whole or not at all.
 
-    The same bytes written make the same file: no time and no name is packed into it.
+    The same bytes written make the same file: no time and no name is packed into it. What a link
+    leads to is replaced, not the link. Raises OSError, of `path`, where nothing can be written,
+    and where something else than a file stands there.
     """
-    temporary = Path(f"{os.fspath(path)}.{os.getpid()}.part")
+    target = os.path.realpath(path)
+    if os.path.lexists(target) and not os.path.isfile(target):
+        raise FileExistsError(errno.EEXIST, "is there and is no file, so it stays", os.fspath(path))
+    temporary = Path(f"{target}.{os.getpid()}.part")
     try:
         with temporary.open("wb") as raw, _packed(raw, Path(path).suffix) as packed:
             yield packed
-        os.replace(temporary, path)
+        os.replace(temporary, target)
+    except OSError as error:
+        if error.filename in (None, str(temporary)):
+            raise type(error)(error.errno, error.strerror, os.fspath(path)) from error
+        raise
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def _packed(raw: IO[bytes], suffix: str) -> IO[bytes]:

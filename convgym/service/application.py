@@ -98,7 +98,10 @@ def create_app(
         return page_file(name)
 
     @app.exception_handler(RequestValidationError)
-    async def not_valid(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def not_valid(request: Request, error: RequestValidationError) -> JSONResponse:
+        sort = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if any(tuple(one["loc"]) == ("body",) for one in error.errors()) and "json" not in sort:
+            return _told(Problem(415, "not_json", _NO_JSON))
         return _told(Problem(422, "not_allowed", _sentence(error)))
 
     @app.exception_handler(HTTPException)
@@ -110,6 +113,12 @@ def create_app(
     for kind in (*state.known_errors, Exception):
         app.add_exception_handler(kind, _answered)
     return Guard(app, settings, keys, state.metrics, log)
+
+
+_NO_JSON = (
+    "the request's body is not said to be JSON; send it with the header "
+    "Content-Type: application/json"
+)
 
 
 async def _answered(_: Request, error: Exception) -> JSONResponse:

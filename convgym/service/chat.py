@@ -4,6 +4,8 @@
     Answer ─► {"object": "chat.completion", "choices": [{"message", "finish_reason"}], "convgym"}
            └► data: {"object": "chat.completion.chunk", …}\\n\\n … data: [DONE]
 
+`model` chooses nothing: which of several policies answers is the service's split's to say, or the
+shares would not be those of the experiment; the completion names who has answered.
 What else a request may hold (temperature, max_tokens, tools, …) is not looked at: a trained policy
 has neither. `convgym` stands beside what OpenAI has: the calls that were run, and what they
 returned. There is no `usage`, for policies count no tokens.

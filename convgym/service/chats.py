@@ -48,6 +48,8 @@ class Chat:
     reason: str = ""
     outcome: dict[str, float | bool] = field(default_factory=dict)
     """What the client has reported: `reward`, `success`, or both."""
+    answering: bool = False
+    """Whether a request goes on with it now; another one that stands there takes another chat."""
     used: float = 0.0
     place: bytes = b""
     """Digest of who said what."""
@@ -95,7 +97,8 @@ class Chats:
     def of(self, owner: str, name: str | None, history: Sequence[Said]) -> Chat:
         """The chat that a request goes on with, or a new one, which is kept once it is replied to.
 
-        name: what the client calls it; None where it does not.
+        name: what the client calls it; None where it does not, and then nobody else goes on with
+        the chat until `replied` or `left`.
         """
         replied = [i for i, said in enumerate(history) if said.role == "assistant"]
         with self._lock:
@@ -103,8 +106,10 @@ class Chats:
                 known = self._open.get((owner, name))
             else:
                 before = history[: replied[-1] + 1] if replied else ()
-                standing = self._places.get(_digest(owner, before)) if replied else None
-                known = standing[0] if standing else None
+                standing = self._places.get(_digest(owner, before), ()) if replied else ()
+                known = next((chat for chat in standing if not chat.answering), None)
+                if known is not None:
+                    known.answering = True
         if known is not None:
             return known
         asked = [i for i, said in enumerate(history) if said.role == "user"]
@@ -119,6 +124,7 @@ class Chats:
         out: list[Chat] = []
         with self._lock:
             self._forget(chat)
+            chat.answering = False
             chat.heard(history)
             chat.entries.append((Said("assistant", text), tuple(said)))
             if answer.ended:
@@ -131,6 +137,11 @@ class Chats:
                     self._forget(out[-1])
         for one in out:
             self._on_close(one)
+
+    def left(self, chat: Chat) -> None:
+        """The request came to nothing; the chat stands where it stood."""
+        with self._lock:
+            chat.answering = False
 
     def outcome(self, owner: str, name: str, outcome: dict[str, float | bool]) -> bool:
         """Close a chat with what it came to; False where it is not under way."""

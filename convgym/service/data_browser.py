@@ -5,12 +5,13 @@
     step 0    what the reset showed
     step t    the action, what it earned, and what it brought
 
-Reads only what Minari lists, so that no path can be asked for. Texts are shown as they are; of
+Reads only what it lists, so that no path can be asked for. Texts are shown as they are; of
 features, the names of the acts alone.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,8 +19,8 @@ import gymnasium as gym
 import numpy as np
 
 import convgym.envs.registration as registration
-from convgym.data.local_root import minari_module
-from convgym.data.minari_reading import episodes_of
+from convgym.data.local_root import local_ids, local_path
+from convgym.data.minari_reading import episodes_of, opened
 from convgym.errors import ConvGymError
 from convgym.service.plain_values import plain
 from convgym.service.problems import Problem
@@ -33,16 +34,21 @@ _TOLD = ("user_acts", "user_log_prob", "propensity", "act", "success", "failure_
 
 def datasets() -> list[dict[str, Any]]:
     """All local ones, by id."""
-    found = minari_module().list_local_datasets()
-    return [
-        {
-            "id": dataset_id,
+    return [_told(dataset_id) for dataset_id in sorted(local_ids())]
+
+
+def _told(dataset_id: str) -> dict[str, Any]:
+    """What the metadata of a dataset say; of a damaged one, that it is."""
+    try:
+        about = json.loads((local_path(dataset_id) / "data" / "metadata.json").read_bytes())
+        found = {
             "episodes": int(about.get("total_episodes", 0)),
             "steps": int(about.get("total_steps", 0)),
             "description": plain(str(about.get("description") or "")),
         }
-        for dataset_id, about in sorted(found.items())
-    ]
+    except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        found = {"episodes": 0, "steps": 0, "description": "its metadata cannot be read"}
+    return {"id": dataset_id, **found}
 
 
 def episodes(dataset_id: str, start: int, count: int) -> dict[str, Any]:
@@ -91,10 +97,9 @@ def episode(dataset_id: str, index: int) -> dict[str, Any]:
 
 
 def _opened(dataset_id: str) -> Any:
-    minari = minari_module()
-    if dataset_id not in minari.list_local_datasets():
+    if dataset_id not in local_ids():
         raise Problem(404, "no_dataset", "there is no such dataset here; /v1/datasets lists them")
-    return minari.load_dataset(dataset_id)
+    return opened(local_path(dataset_id) / "data")
 
 
 def _act_names(dataset: Any) -> list[str]:

@@ -21,8 +21,8 @@ from convgym.service.responders import PolicyResponder
 from convgym.service.sessions import Session
 from convgym.service.state import State
 
-CHOOSES = ("task_id", "user_seed", "wording_seed")
-"""Options by which a client would choose whose role it is told."""
+CHOOSES = ("task_id", "user_seed", "wording_seed", "split", "topic")
+"""Options by which a client would choose, or narrow down, whose role it is told."""
 
 
 class EnvironmentSessions:
@@ -78,23 +78,25 @@ class EnvironmentSessions:
                 422, "not_allowed",
                 "a session keeps its environment, keywords and side; open another for others",
             )  # fmt: skip
-        if isinstance(session.play, UserPlay):
-            make = _as_user(state, asked)
-            play, record = await state.work.run(owner, make)
-            state.sessions.close(session)
-            session = state.sessions.open(owner, play)
-            return {"session_id": session.id, "side": play.side, **record}
-        agent: AgentPlay = session.play
+        again = _as_user(state, asked) if isinstance(session.play, UserPlay) else None
 
         def begin() -> dict[str, Any]:
-            seed = state.drawn_seed() if asked.seed is None else asked.seed
-            if state.conversations.on:
-                state.conversations.write(owner, agent.conversation())
-            return agent.reset(seed, asked.options)
+            """What was said before is written once nothing can be refused any more."""
+            if again is not None:
+                before = session.play
+                session.play, record = again()
+                state.retire(owner, before)
+            else:
+                agent: AgentPlay = session.play
+                seed = state.drawn_seed() if asked.seed is None else asked.seed
+                said = agent.conversation()
+                record = agent.reset(seed, asked.options)
+                state.keep(owner, said)
+            session.characters = 0
+            return record
 
-        session.characters = 0
         record = await self._held(session, 0, begin)
-        return {"session_id": session.id, "side": "agent", **record}
+        return {"session_id": session.id, "side": session.play.side, **record}
 
     async def _held(
         self, session: Session, characters: int, function: Callable[[], dict[str, Any]]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -34,6 +35,7 @@ OWNER = "convgym.owner"
 OPEN_PATHS = ("/", "/healthz", "/health")
 OPEN_FOLDER = "/page/"
 """The page holds no secrets: whoever opens it types a key."""
+_PORT = re.compile(r":\d+$|(?<=\]):$")
 _SAFE = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -139,7 +141,7 @@ class Guard:
         headers = {key: value for key, value in scope["headers"]}
         if not len(self._keys):
             # A page from elsewhere could point its own name at this machine.
-            host = headers.get(b"host", b"").decode("latin-1").rsplit(":", 1)[0]
+            host = _PORT.sub("", headers.get(b"host", b"").decode("latin-1").lower())
             if not is_loopback(host):
                 raise Problem(421, "wrong_host", "this service answers to localhost alone")
         path = scope["path"]

@@ -40,12 +40,7 @@ class KeyRing:
         self._base = np.uint64(secrets.randbits(64) | 1)
         names, seen = set[str](), set[bytes]()
         for name, key in keys:
-            if not SHORTEST <= len(key) <= LONGEST or not key.isascii() or not key.isprintable():
-                raise InvalidConfiguration(
-                    f"the key {name!r} has {len(key)} characters; a key is {SHORTEST} to {LONGEST} "
-                    "printable ASCII characters, as `python -c 'import secrets; "
-                    "print(secrets.token_urlsafe())'` makes one"
-                )
+            _check_key(key, f"the key {name!r}")
             hashed = self._hash(key)
             if name in names or hashed in seen:
                 raise InvalidConfiguration(f"the key {name!r} stands there twice; give each once")
@@ -62,20 +57,29 @@ class KeyRing:
     def read(cls, path: str | Path) -> KeyRing:
         """The keys of a file; raises InvalidConfiguration for a file without any."""
         try:
-            lines = Path(path).read_text(encoding="utf-8").splitlines()
+            lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             why = getattr(error, "strerror", None) or "it is no text"
             raise InvalidConfiguration(f"the key file {path} cannot be read: {why}") from None
-        words = [line.split() for line in lines if line.strip() and not line.startswith("#")]
+        words = {
+            number: line.split()
+            for number, line in enumerate(lines, 1)
+            if line.strip() and not line.lstrip().startswith("#")
+        }
         if not words:
             raise InvalidConfiguration(f"the key file {path} holds no key; write one a line")
-        if any(len(line) > 2 for line in words):
-            raise InvalidConfiguration(
-                f"a line of the key file {path} has more than two words; write `key` or `name key`"
-            )
+        for number, line in words.items():
+            name = line[0] if len(line) > 1 else ""
+            # A name as long as a key may be one, and names are logged.
+            if len(line) > 2 or len(name) >= SHORTEST:
+                raise InvalidConfiguration(
+                    f"line {number} of the key file {path} is neither `key` nor `name key`, with a "
+                    f"name of fewer than {SHORTEST} characters; write it so"
+                )
+            _check_key(line[-1], f"the key on line {number} of {path}")
         named = [
             (line[0] if len(line) == 2 else f"key-{number}", line[-1])
-            for number, line in enumerate(words, 1)
+            for number, line in enumerate(words.values(), 1)
         ]
         return cls(named)
 
@@ -124,6 +128,15 @@ class KeyRing:
 
     def _hash(self, key: str) -> bytes:
         return hashlib.blake2b(key.encode("utf-8", "replace"), key=self._salt).digest()
+
+
+def _check_key(key: str, which: str) -> None:
+    """Raises InvalidConfiguration for what is too short, too long or not to be typed."""
+    if not SHORTEST <= len(key) <= LONGEST or not key.isascii() or not key.isprintable():
+        raise InvalidConfiguration(
+            f"{which} has {len(key)} characters; a key is {SHORTEST} to {LONGEST} printable ASCII "
+            "characters, as `python -c 'import secrets; print(secrets.token_urlsafe())'` makes one"
+        )
 
 
 def bearer(authorization: str | None) -> str | None:

@@ -13,12 +13,17 @@ def reports(folder: Path | None) -> list[dict[str, object]]:
     """Name and size of each, by name; no folders within the folder, nothing hidden."""
     if folder is None:
         return []
-    found = (path for path in sorted(folder.glob("*.html")) if not path.name.startswith("."))
+    found = (path for path in sorted(folder.glob("*.html")) if _can_be_asked_for(path.name))
     return [
         {"name": path.name, "bytes": path.stat().st_size}
         for path in found
         if path.is_file() and path.resolve().parent == folder.resolve()
     ]
+
+
+def _can_be_asked_for(name: str) -> bool:
+    """Not hidden, and a text: a name in other bytes than UTF-8 stands in no JSON."""
+    return not name.startswith(".") and name.isprintable()
 
 
 def report(folder: Path | None, name: str) -> str:

@@ -35,7 +35,14 @@ def reply_routes(state: State) -> APIRouter:
         chat = state.chats.of(owner, name, history) if state.remembers else None
         variant = split.first if chat is None else split.of(owner, chat.name)
         responder = variant.responder
-        answer = await state.replying.run(owner, lambda: responder.reply(history, seed, options))
+        try:
+            answer = await state.replying.run(
+                owner, lambda: responder.reply(history, seed, options)
+            )
+        except BaseException:
+            if chat is not None:
+                state.chats.left(chat)
+            raise
         state.metrics.count("convgym_replies_total", policy=variant.name)
         if chat is not None:
             chat.policy, chat.share = variant.name, variant.share
@@ -70,6 +77,13 @@ def reply_routes(state: State) -> APIRouter:
         names = [one.name for one in state.split.variants] if state.split is not None else []
         made = {"object": "model", "created": 0, "owned_by": "convgym"}
         return {"object": "list", "data": [{"id": name, **made} for name in names]}
+
+    @router.get("/models/{name:path}")
+    async def model(name: str) -> dict[str, Any]:
+        found = [one for one in (await models())["data"] if one["id"] == name]
+        if not found:
+            raise Problem(404, "no_model", "there is no such model here; /v1/models lists them")
+        return dict(found[0])
 
     @router.post("/outcome")
     async def outcome(asked: OutcomeRequest, request: Request) -> dict[str, Any]:

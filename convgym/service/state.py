@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from convgym.conversation import Conversation
 from convgym.errors import ConvGymError, InvalidConfiguration
 from convgym.service.chats import Chat, Chats
 from convgym.service.conversation_log import ConversationLog
@@ -129,12 +130,20 @@ class State:
         """A seed that nobody can guess."""
         return secrets.randbits(62)
 
-    def _closed(self, session: Session) -> None:
+    def keep(self, owner: str, said: Conversation | None) -> None:
+        """Log what was said, where conversations are logged."""
+        if self.conversations.on:
+            self.conversations.write(owner, said)
+
+    def retire(self, owner: str, play: Any) -> None:
+        """Log what a session has played, and close it."""
         try:
-            if self.conversations.on:
-                self.conversations.write(session.owner, session.play.conversation())
+            self.keep(owner, play.conversation())
         finally:
-            session.play.close()
+            play.close()
+
+    def _closed(self, session: Session) -> None:
+        self.retire(session.owner, session.play)
 
     def _chat_closed(self, chat: Chat) -> None:
         if self.conversations.on:

@@ -46,8 +46,10 @@ def group_advantages(
     valid       (B,) or as `rewards`: False where there is no reward, whatever stands there
 
     A second axis of rewards is turns: each has statistics of its own, over who played it. A row
-    that is alone or in a group without spread gets exactly 0.  (B,) or (B, N), (B,) → as rewards
+    that is alone or in a group without spread gets exactly 0.  (B,) or (B, N), (B,) → as rewards,
+    and float64 where those are whole numbers
     """
+    rewards = rewards if rewards.is_floating_point() else rewards.double()
     counted = _counted(rewards, valid)
     rewards = rewards.masked_fill(~counted, 0.0)
     number = _over_groups(counted.to(rewards.dtype), groups, "sum")
@@ -133,14 +135,14 @@ def length_adaptive_lambda(lengths: Tensor, alpha: float = 0.05) -> Tensor:
     """λ = 1 − 1 / (α l) of l sampled tokens, not below 0 (VAPO, arXiv:2504.05118).
 
     It is 0 up to 1/α tokens, which short replies never exceed: choose α by their length.
-    Whole numbers of any shape → floats of that shape.
+    Whole numbers of any shape → float64 of that shape.
     """
-    return (1 - 1 / (alpha * lengths.clamp(min=1))).clamp(min=0)
+    return (1 - 1 / (alpha * lengths.double().clamp(min=1))).clamp(min=0)
 
 
 def overlong_penalty(lengths: Tensor, longest: int, cache: int) -> Tensor:
     """0 up to `longest` − `cache` tokens, falling to −1 at `longest` (arXiv:2503.14476, eq. 13).
 
-    It is added to rewards before they are compared within groups.  (B,) → (B,) float
+    It is added to rewards before they are compared within groups.  (B,) → (B,) float64
     """
-    return ((longest - cache - lengths) / max(cache, 1)).clamp(-1, 0)
+    return ((longest - cache - lengths.double()) / max(cache, 1)).clamp(-1, 0)

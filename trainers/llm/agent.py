@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convgym.errors import InvalidConfiguration
+from convgym.errors import InvalidConfiguration, told
 from convgym.language.tool_calls import parse_reply
 from trainers.archive import new_folder
 from trainers.llm.chat_format import ChatFormat
@@ -35,6 +35,8 @@ STUB = "stub://"
 CANNED = ("I see. How can I help you?", "Could you tell me more?", "Thank you, that is done.")
 """What a stub says that was given no words of its own."""
 _FILE = "agent.json"
+_KEPT = {"system": str, "sampling": dict, "seed": int}
+"""What stands there, beside the replies of a stub."""
 _OF_AGENTS = (_FILE, "adapter_", "base", "generation_config", "model", "pytorch_model", "token")
 """How files of an older agent begin."""
 
@@ -129,9 +131,9 @@ class Agent:
         if not history:
             raise InvalidConfiguration("the history is empty; a reply answers one message or more")
         first = history[0]["role"] == "system"
-        told = [history[0]["content"] if first else self.system]
-        told += [f"{name}: {value}" for name, value in (context or {}).items()]
-        system = "\n".join(filter(None, told))
+        said = [history[0]["content"] if first else self.system]
+        said += [f"{name}: {value}" for name, value in (context or {}).items()]
+        system = "\n".join(filter(None, said))
         rest = list(history[1:] if first else history)
         return [{"role": "system", "content": system}, *rest] if system else rest
 
@@ -204,17 +206,32 @@ class ToolAgent(Agent):
 
 
 def load_agent_from_checkpoint(folder: str | os.PathLike[str]) -> Agent:
-    """What `Agent.save` wrote, or the model of any folder of transformers."""
-    about: dict[str, Any] = {}
-    if (Path(folder) / _FILE).is_file():
+    """What `Agent.save` wrote, or the model of any folder of transformers.
+
+    Raises InvalidConfiguration for what cannot be read.
+    """
+    file, about, stub = Path(folder) / _FILE, dict[str, Any](), None
+    if file.is_file():
         try:
-            about = json.loads((Path(folder) / _FILE).read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise InvalidConfiguration(f"{Path(folder) / _FILE} cannot be read: {error}") from error
-    stub = about.pop("stub", None)
-    if "sampling" in about:
-        about["sampling"] = Sampling(**about["sampling"])
+            about = dict(json.loads(file.read_text(encoding="utf-8")))
+            stub = about.pop("stub", None)
+            _check_kept(about, stub)
+            if "sampling" in about:
+                about["sampling"] = Sampling(**about["sampling"])
+        except (OSError, ValueError, TypeError) as error:
+            raise InvalidConfiguration(f"{file} is no agent's: {told(error)}") from error
     return Agent(STUB + "|".join(stub) if stub else folder, **about)
+
+
+def _check_kept(about: Mapping[str, Any], stub: Any) -> None:
+    """Raises ValueError for what `Agent.save` never wrote."""
+    if stub is not None and not (
+        isinstance(stub, list) and all(isinstance(reply, str) for reply in stub)
+    ):
+        raise ValueError(f"stub={str(stub)[:60]!r} is no list of replies")
+    for name, value in about.items():
+        if not isinstance(value, _KEPT.get(name, ())):
+            raise ValueError(f"{str(name)[:60]}={str(value)[:60]!r} was never written there")
 
 
 def _messages(observation: Any) -> list[Message]:

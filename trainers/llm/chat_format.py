@@ -146,14 +146,22 @@ class ChatFormat:
         return found + len(self._end_text)
 
     def _check_pieces(self) -> None:
-        """Refuse a tokenizer that adds a prefix to every piece: joined they are another text."""
-        whole = self._written([_SAID, _assistant(_REPLY), _SAID], True)
-        joined = [*self.opening([_SAID]), *self.reply(_REPLY), *self.continuation([_SAID])]
-        if self.tokenizer.decode(joined) != self.tokenizer.decode(self._tokens(whole)):
-            raise InvalidConfiguration(
-                "this tokenizer adds something to every text it is given, so that a conversation "
-                "cannot be put together from pieces; take its version without the added prefix"
-            )
+        """Refuse what writes a turn otherwise alone than among others: a tokenizer that adds a
+        prefix to every piece, and a template that counts messages.
+        """
+        turn = [_assistant(_REPLY), _SAID]
+        again = [*self.reply(_REPLY), *self.continuation([_SAID])]
+        for turns, what, instead in (
+            (1, "tokenizer adds something to every text it is given", "without the added prefix"),
+            (3, "chat template writes later turns otherwise", "that counts no messages"),
+        ):
+            whole = self._written([_SAID, *turn * turns], True)
+            joined = [*self.opening([_SAID]), *again * turns]
+            if self.tokenizer.decode(joined) != self.tokenizer.decode(self._tokens(whole)):
+                raise InvalidConfiguration(
+                    f"this {what}, so that a conversation cannot be put together from pieces; "
+                    f"take its version {instead}"
+                )
 
 
 def _assistant(text: str) -> Message:

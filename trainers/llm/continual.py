@@ -33,6 +33,7 @@ from trainers.llm.policy_optimizer import PolicyOptimizer
 from trainers.llm.replay import RolloutReplay
 from trainers.llm.rollout_collection import Collector, with_spread
 from trainers.llm.rollouts import Rollout, RolloutBatch, Rows
+from trainers.option_kinds import check_kinds
 
 Method = Literal["none", "replay", "lwf", "ewc", "replay_lwf"]
 
@@ -65,6 +66,7 @@ class ContinualConfig:
     """Of a finished task, from which its information is taken."""
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         if self.method not in get_args(Method):
             raise InvalidConfiguration(
                 f"method={self.method!r}; it is one of {', '.join(get_args(Method))}"
@@ -76,6 +78,11 @@ class ContinualConfig:
             raise InvalidConfiguration(
                 f"lwf_coefficient={self.lwf_coefficient}, ewc_conversations="
                 f"{self.ewc_conversations}; the first is 0 or more and the second counts from 1"
+            )
+        if self.ewc_strength < 0 or not 0 <= self.ewc_decay <= 1:
+            raise InvalidConfiguration(
+                f"ewc_strength={self.ewc_strength}, ewc_decay={self.ewc_decay}; the first is 0 or "
+                "more and the second lies in [0, 1]"
             )
 
     @property
@@ -170,13 +177,14 @@ class ContinualLearner:
             del recent[:-most]
             return rollouts + self.replay.draw(self.continual.replay_groups)
 
+        elastic = self.elastic
         optimizer = PolicyOptimizer(
             self.model,
             self.tasks[name],
             self._config(number),
             self.callbacks,
             prepare=[beside],
-            penalties={"elastic_loss": self.elastic.loss} if self.elastic.anchors else None,
+            penalties={"elastic_loss": lambda step: elastic.loss()} if elastic.anchors else None,
         )
         found = optimizer.train()
         self._keep(name, recent)

@@ -169,7 +169,7 @@ class GeneralizedAdvantage:
         mask, turns = episodes.mask, episodes.turns
         rewards = on_last_tokens(episodes.rewards, turns)
         values, bootstrap = episodes.values.detach(), episodes.bootstrap
-        discounts = torch.where(last_tokens(turns), self.discount, 1.0).to(rewards.dtype)
+        discounts = torch.ones_like(rewards).masked_fill(last_tokens(turns), self.discount)
         lam: float | Tensor = self.lam
         if self.alpha is not None:
             lam = length_adaptive_lambda(mask.sum(-1, keepdim=True), self.alpha).to(rewards.dtype)

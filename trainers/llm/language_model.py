@@ -30,6 +30,7 @@ from trainers.llm.shared_prompts import Packed, pack
 
 try:
     import torch
+    from safetensors import SafetensorError
     from torch import Tensor, nn
     from torch.utils.checkpoint import checkpoint
 except ImportError as error:
@@ -87,6 +88,8 @@ class LanguageModel:
         self.tokenizer = tokenizer
         self.has_adapter = hasattr(self.module, "disable_adapter")
         self._reference: Any = None
+        self._adapter: list[tuple[Tensor, Tensor]] = []
+        """Of a frozen reference: an adapter's weights, and what they were."""
         self._scorer: Any = self.causal
         self._checked = False
 
@@ -122,7 +125,7 @@ class LanguageModel:
             )
             if adapter:
                 model = _with_adapter(model, folder)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, SafetensorError) as error:
             raise InvalidConfiguration(
                 f"{path_or_name} cannot be read as a language model: {told(error)}"
             ) from error
@@ -312,16 +315,30 @@ class LanguageModel:
     # -- the reference -----------------------------------------------------------------------------
 
     def freeze_reference(self) -> None:
-        """Keep what the model is now as its reference; with adapters it is what is beneath them."""
-        if not self.has_adapter:
+        """Keep what the model is now as its reference; of adapters, their weights alone."""
+        if self.has_adapter:
+            self._adapter = [
+                (weights, weights.detach().clone()) for weights in self.trainable().values()
+            ]
+        else:
             self._reference = copy.deepcopy(self.causal).requires_grad_(False)
 
     @contextmanager
     def reference(self) -> Iterator[None]:
-        """Inside, the reference scores.
+        """Inside, the reference scores; of adapters that were never frozen, what is beneath them.
 
         Raises InvalidConfiguration where there are no adapters and none was frozen.
         """
+        if self._adapter:
+            learnt = [weights.data for weights, _ in self._adapter]
+            try:
+                for weights, kept in self._adapter:
+                    weights.data = kept  # what was computed with the others still holds them
+                yield
+            finally:
+                for (weights, _), own in zip(self._adapter, learnt, strict=True):
+                    weights.data = own
+            return
         if self.has_adapter:
             with self.module.disable_adapter():
                 yield

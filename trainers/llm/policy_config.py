@@ -26,6 +26,7 @@ from trainers.llm.objectives import (
     WeightCap,
 )
 from trainers.llm.sampling import Sampling
+from trainers.option_kinds import check_kinds
 
 Recompute = Literal["auto", "always", "never"]
 Schedule = Literal["constant", "linear", "cosine"]
@@ -43,6 +44,7 @@ class Overlong:
     """What is taken from the last turn's reward, before rewards are compared within groups."""
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         if not 0 < self.cache <= self.longest or self.penalty < 0:
             raise InvalidConfiguration(
                 f"longest={self.longest}, cache={self.cache}, penalty={self.penalty}; cache is in "
@@ -68,6 +70,7 @@ class Critic:
     """Of its weights."""
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         if self.hidden < 0 or self.pretraining < 0 or self.pretraining_epochs < 1:
             raise InvalidConfiguration(
                 f"hidden={self.hidden}, pretraining={self.pretraining}, pretraining_epochs="
@@ -97,6 +100,7 @@ class TrustRegion:
     """Steps tried; after the last the model stays as it was."""
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         if not (self.max_kl > 0 and self.damping >= 0 and 0 < self.shrink < 1):
             raise InvalidConfiguration(
                 f"max_kl={self.max_kl}, damping={self.damping}, shrink={self.shrink}; max_kl is "
@@ -187,6 +191,7 @@ class PolicyOptimizerConfig:
     """Of tasks, samples and minibatches."""
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         if isinstance(self.objective, str) and self.objective not in PRESETS:
             raise InvalidConfiguration(
                 f"objective={self.objective!r}; it is one of {', '.join(PRESETS)}, or an Objective"
@@ -271,12 +276,23 @@ class PolicyOptimizerConfig:
 
         Raises InvalidConfiguration for names that there are not.
         """
-        found: PolicyOptimizerConfig = _made({"kind": cls.__name__, **stored})
+        given = {
+            name: {"kind": _INNER[name].__name__, **value}
+            if name in _INNER and isinstance(value, Mapping)
+            else value
+            for name, value in stored.items()
+        }
+        found: PolicyOptimizerConfig = _made({"kind": cls.__name__, **given})
         return found
 
     def changed(self, **changes: Any) -> PolicyOptimizerConfig:
-        """With other values."""
+        """With other values; of an inner one, a mapping of what is other in it."""
         _known(type(self), changes)
+        for name, value in changes.items():
+            if name in _INNER and isinstance(value, Mapping):
+                _known(_INNER[name], value)
+                before = getattr(self, name)
+                changes[name] = replace(before, **value) if before else _INNER[name](**value)
         return replace(self, **changes)
 
 
@@ -287,6 +303,9 @@ _LEAST = {
     "evaluate_every": 0, "evaluation_episodes": 1, "distinct_seeds": 1, "flat_patience": 1,
     "failure_patience": 1, "slots": 1, "max_turns": 1, "save_every": 1, "seed": 0,
     "sampler_gap_limit": 0,
+}  # fmt: skip
+_INNER: dict[str, Any] = {
+    "sampling": Sampling, "overlong": Overlong, "critic": Critic, "trust_region": TrustRegion,
 }  # fmt: skip
 _KINDS: dict[str, Any] = {
     kind.__name__: kind

@@ -38,7 +38,9 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "torch", "llm") from error
 
-Penalty = Callable[[], Tensor]
+Penalty = Callable[[int], Tensor]
+"""A loss of the weights themselves at an optimiser step, by its number from 0. What it draws, it
+draws by that number, so that a run that is taken up goes on as it would have."""
 """A loss of the weights as they are.  # ()"""
 _OF_TOKENS = ("clip_share", "policy_kl", "kl", "entropy")
 _GAPS = ("sampler_gap", "sampler_gap_max")  # measured here, before the policy has moved
@@ -208,7 +210,7 @@ class PolicyUpdate:
         """Losses of the weights themselves, added to the gradient."""
         found = {}
         for name, penalty in self.penalties.items():
-            loss = penalty()
+            loss = penalty(self.steps)
             if loss.requires_grad:
                 loss.backward()  # type: ignore[no-untyped-call]
             found[name] = float(loss.detach())

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from convgym.errors import InvalidConfiguration, MissingExtra
 from trainers.llm.preferences import Preference
+from trainers.option_kinds import check_kinds
 
 try:
     import torch
@@ -49,6 +50,7 @@ class PairSteps:
     """Of the batches."""
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         if not 0.0 <= self.label_smoothing < 0.5:
             raise InvalidConfiguration(
                 f"label_smoothing={self.label_smoothing}; it lies in [0, 0.5)"

@@ -72,8 +72,9 @@ class RolloutReplay:
         if not pools or groups < 1:
             return []
         drawn: list[Group] = []
+        first = int(self._chance.integers(len(pools)))
         for place in range(groups):
-            pool = pools[(place + int(self._chance.integers(len(pools)))) % len(pools)]
+            pool = pools[(first + place) % len(pools)]
             left = [g for g in pool if not any(g is other for other in drawn)] or pool
             drawn.append(left[int(self._chance.integers(len(left)))])
         return [

@@ -45,6 +45,7 @@ from trainers.llm.token_batches import padded
 
 try:
     import torch
+    from safetensors import SafetensorError
     from safetensors.torch import load_file, save_file
     from torch import Tensor, nn
 except ImportError as error:
@@ -213,11 +214,12 @@ class RewardModel:
             if about["format"] != _FOLDER:
                 raise ValueError(f"it says {about['format']!r}")
             head = load_file(Path(folder) / _HEAD)["head"]
-        except (OSError, KeyError, TypeError, ValueError) as error:
+            longest, centre = int(about["max_tokens"]), float(about["centre"])
+        except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
             raise InvalidConfiguration(f"{folder} holds no {_FOLDER}: {told(error)}") from error
         model = LanguageModel.load(Path(folder) / _BACKBONE, **options)
-        found = cls(model, max_tokens=about["max_tokens"])
-        found.centre = float(about["centre"])
+        found = cls(model, max_tokens=longest)
+        found.centre = centre
         with torch.no_grad():
             found.head.weight.copy_(head)
         return found

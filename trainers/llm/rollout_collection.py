@@ -153,7 +153,7 @@ def _penalised(
     if overlong is None or not valid:
         return rollouts, [0.0] * len(valid)
     lengths = torch.tensor([rollout.sampled for rollout in valid])
-    shares = overlong_penalty(lengths, overlong.longest, overlong.cache).double()
+    shares = overlong_penalty(lengths, overlong.longest, overlong.cache)
     amounts = iter((overlong.penalty * shares).tolist())
     found, taken = [], []
     for rollout in rollouts:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from convgym.errors import InvalidConfiguration
+from trainers.option_kinds import check_kinds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,7 @@ class Sampling:
     """Tokens of a conversation; when they are used up it is cut off."""
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         if not 0 <= self.temperature < float("inf"):
             raise InvalidConfiguration(f"temperature={self.temperature}; it must be 0 or more")
         if not 0 < self.top_p <= 1:

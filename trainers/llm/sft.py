@@ -31,6 +31,7 @@ from trainers.llm.token_batches import TokenBatch, TokenBatches, padded
 from trainers.llm.token_models import token_model
 from trainers.llm.token_policy import TokenPolicy, Tokens
 from trainers.llm.tokens import TokenRow
+from trainers.option_kinds import check_kinds
 
 try:
     import torch
@@ -59,6 +60,7 @@ class SFTConfig:
     """Of the batches."""
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         if not 0.0 < self.top_share <= 1.0:
             raise InvalidConfiguration(f"top_share={self.top_share}; it lies in (0, 1]")
         if self.learning_rate <= 0.0:

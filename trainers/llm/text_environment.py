@@ -24,7 +24,7 @@ from typing import Any, Literal, get_args
 import gymnasium as gym
 from gymnasium import spaces
 
-from convgym.errors import InvalidConfiguration
+from convgym.errors import ConvGymError, InvalidConfiguration, told
 from convgym.spaces import sanitize
 from trainers.llm.conversations import Message
 
@@ -98,7 +98,7 @@ class TextEnvironment:
         self._system, self._history = system, history
         self._env: gym.Env[Any, Any] | None = None
         self._begin()
-        self._check(self._made())
+        self._check(self._first())
 
     def another(self) -> TextEnvironment:
         """One of the same kind, for an episode beside this one's."""
@@ -113,7 +113,8 @@ class TextEnvironment:
         self._begin()
         try:
             env = self._made()
-            observation, self.info = env.reset(seed=seed)
+            observation, info = env.reset(seed=seed)
+            self.info = _readable(info)
             return self._opened(observation, self._system_prompt(env))
         except Exception as error:  # whatever an environment raises, it costs this episode only
             self._fail(error)
@@ -125,7 +126,8 @@ class TextEnvironment:
             env = self._made()
             self.messages.append({"role": "assistant", "content": reply})
             found = env.step(self._clipped(reply))
-            observation, reward, terminated, truncated, self.info = found
+            observation, reward, terminated, truncated, info = found
+            self.info = _readable(info)
             earned = 0.0 if self._replace else _finite(reward, "the environment's reward")
             done = bool(terminated or truncated)
             new, rewritten = self._news(observation, reply, done)
@@ -240,6 +242,17 @@ class TextEnvironment:
 
     # -- the environment -----------------------------------------------------------------------
 
+    def _first(self) -> gym.Env[Any, Any]:
+        """The first one; raises InvalidConfiguration where there can be none."""
+        try:
+            return self._made()
+        except (ConvGymError, ImportError):
+            raise
+        except Exception as error:
+            raise InvalidConfiguration(
+                f"no environment can be made of {self._make!r}: {told(error)}"
+            ) from error
+
     def _made(self) -> gym.Env[Any, Any]:
         if self._env is None:
             if isinstance(self._make, str):
@@ -265,6 +278,8 @@ class TextEnvironment:
 
     def _clipped(self, reply: str) -> str:
         assert self._env is not None
+        # Its length alone: Gymnasium's Text has letters and digits unless somebody says otherwise,
+        # which hardly anybody does who means words.
         space = self._env.action_space
         return reply[: space.max_length] if isinstance(space, spaces.Text) else reply
 
@@ -287,6 +302,14 @@ def _after_reply(added: str, reply: str) -> str | None:
         if said and said in added:
             return added.partition(said)[2].strip()
     return None
+
+
+def _readable(info: Any) -> Mapping[str, Any]:
+    """The info itself, where what is read of it can be read."""
+    if not isinstance(info, Mapping):
+        raise InvalidConfiguration(f"info is a {type(info).__name__}; it must be a mapping")
+    bool(info.get("success", False))
+    return info
 
 
 def _finite(reward: Any, what: str) -> float:

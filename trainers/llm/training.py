@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+
+from convgym.envs.episode_setup import is_whole
 from convgym.errors import InvalidConfiguration
 from trainers.callbacks import Callback
 from trainers.llm.agent import Agent
@@ -76,6 +79,8 @@ def train(
         raise InvalidConfiguration(
             "a stub has no weights and cannot learn; give a folder or a name of a language model"
         )
+    if save_path is not None and Path(save_path).exists() and not Path(save_path).is_dir():
+        raise InvalidConfiguration(f"save_path={save_path} is no folder; name one, or a new place")
     config = _config(agent, num_episodes, profile, config_overrides)
     optimizer = PolicyOptimizer(
         agent.model,
@@ -96,8 +101,8 @@ def train(
 def _config(
     agent: Agent, num_episodes: int, profile: str, overrides: Mapping[str, Any] | None
 ) -> PolicyOptimizerConfig:
-    if num_episodes < 1:
-        raise InvalidConfiguration(f"num_episodes={num_episodes}; it counts from 1")
+    if not (is_whole(num_episodes) and num_episodes >= 1):
+        raise InvalidConfiguration(f"num_episodes={num_episodes}; it is a whole number from 1")
     config = PolicyOptimizerConfig().changed(
         **{"sampling": agent.sampling, **profile_called(profile), **(overrides or {})}
     )
@@ -119,9 +124,14 @@ def _environment(
             )
         return environment
     system = agent.system or None
-    if isinstance(environment, str) or callable(environment):
+    if isinstance(environment, str | gym.Env) or callable(environment):
         return TextEnvironment(environment, reward_fn, system=system)
-    if reward_fn is None:
+    if reward_fn is None and isinstance(environment, Sequence):
         raise InvalidConfiguration("prompts have no rewards of their own; give a reward_fn")
+    if not isinstance(environment, Sequence) or not environment:
+        raise InvalidConfiguration(
+            f"environment is a {type(environment).__name__}; pass an id, a callable that makes "
+            "one, or a list of prompts"
+        )
     prompts = list(environment)
     return TextEnvironment(lambda: PromptEnvironment(prompts), reward_fn, system=system)

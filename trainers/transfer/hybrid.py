@@ -39,6 +39,7 @@ from trainers.offline.config import checked
 from trainers.offline.observation_codecs import ObservationCodec, TextObservations
 from trainers.offline.registry import config_of
 from trainers.offline.value_function import ValueFunction, value_function_of
+from trainers.option_kinds import check_kinds
 
 try:
     import torch
@@ -76,6 +77,7 @@ class HybridConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         if self.offline_algorithm not in ("iql", "cql", "mc"):
             raise InvalidConfiguration(
                 f"offline_algorithm={self.offline_algorithm!r}; values of states come from iql, "
@@ -212,6 +214,8 @@ class RecordedReplies:
         *,
         conversations: int = 16,
     ) -> None:
+        if not chats:
+            raise InvalidConfiguration("no recorded conversations came; give one at least")
         self.model, self.config, self.conversations = model, config, conversations
         rows = [conversation_row(chat, model.tokenizer) for chat in chats]
         log_probs = [np.zeros(len(row.turns), dtype=np.float32) for row in rows]
@@ -220,12 +224,12 @@ class RecordedReplies:
             for row, zeros in zip(rows, log_probs, strict=True)
         ]
         self._weights = [self._weighted(chat, critic) for chat in chats]
-        self._chance = np.random.default_rng(config.seed)
 
-    def __call__(self) -> Tensor:
-        """(1 − ρ) / ρ times the loss of a few conversations.  # ()"""
+    def __call__(self, step: int) -> Tensor:
+        """(1 − ρ) / ρ times the loss of the few conversations of an optimiser step.  # ()"""
         number = min(self.conversations, len(self._segments))
-        drawn = self._chance.choice(len(self._segments), number, replace=False)
+        chance = np.random.default_rng((self.config.seed, step))
+        drawn = chance.choice(len(self._segments), number, replace=False)
         rollouts = [
             Rollout(
                 segments=(self._segments[place],),

@@ -15,6 +15,7 @@ from convgym.cli.run_config import TASKS, merged
 from convgym.cli.typed import check_known
 from convgym.cli.yaml_text import plain, read_yaml, to_yaml
 from convgym.data.packed_files import whole_file
+from convgym.envs.episode_setup import is_whole
 from convgym.errors import InvalidConfiguration, told
 from trainers.tuning.learner_runs import GRPO, LearnerRuns, family_of
 from trainers.tuning.ranges import Range
@@ -23,6 +24,8 @@ from trainers.tuning.subjects import METRICS, Subject
 
 PRUNERS = ("median", "hyperband", "none")
 SAMPLERS = ("tpe", "random")
+TRIALS = 20
+"""Of a search, where nobody says how many."""
 _SCORES = 5
 """Of a trial while it learns, where nobody says how often."""
 
@@ -45,8 +48,12 @@ class Plan:
     """tpe, or random."""
     seed: int = 0
     """Of what is drawn, and of every trial's learner."""
+    trials: int = TRIALS
+    """In all; a search may be given more, and is the same one."""
 
     def __post_init__(self) -> None:
+        if not (is_whole(self.trials) and self.trials >= 1):
+            raise InvalidConfiguration(f"trials={self.trials!r}; it is a number from 1")
         for name, known in (("metric", METRICS), ("pruner", PRUNERS), ("sampler", SAMPLERS)):
             if getattr(self, name) not in known:
                 raise InvalidConfiguration(
@@ -94,6 +101,7 @@ def planned(
     metric: str,
     pruner: str,
     sampler: str,
+    trials: int = TRIALS,
 ) -> Plan:
     """The plan of a search for what is given, complete; raises InvalidConfiguration."""
     given = _in_domain(given, space)
@@ -113,6 +121,7 @@ def planned(
         pruner=pruner,
         sampler=sampler,
         seed=int(kept["seed"]),
+        trials=trials,
     )
 
 

@@ -13,7 +13,7 @@ with its sentence, and the search goes on; a search that was killed goes on wher
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +21,7 @@ from convgym.cli.run_config import merged
 from convgym.cli.yaml_text import to_yaml
 from convgym.errors import InvalidConfiguration
 from trainers.tuning.attempt import Ended, attempt, clear
-from trainers.tuning.plan import Plan, planned
+from trainers.tuning.plan import TRIALS, Plan, planned
 from trainers.tuning.search_folder import SEARCHES, SearchFolder, free_name
 from trainers.tuning.subjects import Subject
 from trainers.tuning.trial_log import TrialLog, log_called
@@ -40,8 +40,8 @@ class Asked:
     given: Mapping[str, Any] = field(default_factory=dict)
     """A configuration as `convgym train` takes it, or a part of one."""
     space: str | Path | Mapping[str, Any] | None = None
-    trials: int = 20
-    """In all, those before an interruption included."""
+    trials: int | None = None
+    """In all, those before an interruption included; 20 if nobody ever said."""
     name: str | None = None
     metric: str | None = None
     pruner: str | None = None
@@ -73,7 +73,7 @@ def quick_hpo(
     algorithm: str = "stub",
     space: str | Path | Mapping[str, Any] | None = None,
     *,
-    trials: int = 20,
+    trials: int | None = None,
     env: str | None = None,
     dataset: str | None = None,
     steps: int | None = None,
@@ -97,7 +97,8 @@ def quick_hpo(
     algorithm  a learner of `convgym train`
     space      "offline", "online", "grpo", "full", "conservative", "aggressive", a domain, a file,
                or {"learning_rate": {"range": [1e-4, 1e-2], "log": True}}; None: the family's own
-    trials     in all; a search that is resumed has those before among them
+    trials     in all, 20 if it is not given, or as many as a search that is resumed began with;
+               those before are among them
     steps      of each trial, as the learner counts; env, dataset, seed as in a run
     episodes   validation conversations of a score; every: steps between two while it learns
     config     all else of a run, as `convgym train --config` takes it
@@ -142,6 +143,7 @@ def search(asked: Asked, say: Say, tell: Say) -> Found | None:
             metric=asked.metric or "success",
             pruner=asked.pruner or "median",
             sampler=asked.sampler or "tpe",
+            trials=asked.trials or TRIALS,
         )
         folder = SearchFolder(asked.root / (asked.name or free_name(asked.root, plan)))
     subject = plan.subject()
@@ -157,16 +159,18 @@ def search(asked: Asked, say: Say, tell: Say) -> Found | None:
     if not asked.resume:
         folder = SearchFolder.begin(asked.root, folder.name, lambda new: plan.write(new.plan))
     with folder.held():
+        folder.reopen()
+        plan.write(folder.plan)  # with as many trials as are asked for now
         trials = Trials(
             folder.trials, plan.ranges(), seed=plan.seed, pruner=plan.pruner, sampler=plan.sampler,
             steps=subject.steps, every=plan.every, first=_as_it_is(plan, subject),
         )  # fmt: skip
-        say(f"{asked.trials} trials of {subject.algorithm} in {folder.path}")
+        say(f"{plan.trials} trials of {subject.algorithm} in {folder.path}")
         run = Run(folder, plan, subject, trials, log, tell)
         try:
-            run_all(run, asked.trials, asked.workers)
-        except KeyboardInterrupt:
-            tell(f"go on with: convgym tune --resume --name {folder.name}")
+            run_all(run, plan.trials, asked.workers)
+        except (KeyboardInterrupt, OSError):  # such as a disk that is full
+            tell(f"go on with: {folder.resuming}")
             raise
         finally:
             if log is not None:
@@ -255,7 +259,7 @@ class Run:
 
 
 def _check(asked: Asked) -> None:
-    if asked.trials < 1 or asked.workers < 1:
+    if asked.workers < 1 or (asked.trials is not None and asked.trials < 1):
         raise InvalidConfiguration(
             f"trials={asked.trials}, workers={asked.workers}; both count from 1"
         )
@@ -279,6 +283,7 @@ def _taken_up(asked: Asked) -> tuple[SearchFolder, Plan]:
         metric=asked.metric or plan.metric,
         pruner=asked.pruner or plan.pruner,
         sampler=asked.sampler or plan.sampler,
+        trials=asked.trials or plan.trials,
     )
     was, now = _compared(plan), _compared(again)
     if other := [name for name in was if was[name] != now.get(name)]:
@@ -286,13 +291,13 @@ def _taken_up(asked: Asked) -> tuple[SearchFolder, Plan]:
             f"{folder.path} was begun with another {other[0]}; go on with the same, or begin a "
             "search of another --name"
         )
-    return folder, plan
+    return folder, replace(plan, trials=again.trials)
 
 
 def _compared(plan: Plan) -> dict[str, Any]:
     """What must be the same for trials to be comparable."""
     whole = plan.to_dict()
-    whole.pop("space_name")
+    del whole["space_name"], whole["trials"]
     given = dict(whole.pop("given"))
     given.pop("device", None)
     return {**whole, **given}
@@ -312,7 +317,7 @@ def _rehearse(
     begins = f"go on in {folder.path}" if asked.resume else f"begin in {folder.path}"
     evaluation = plan.given["evaluation"]
     say(
-        f"# would {begins}: {asked.trials} trials of {subject.steps:,} steps by "
+        f"# would {begins}: {plan.trials} trials of {subject.steps:,} steps by "
         f"{subject.algorithm}, each scored in {evaluation['episodes']:,} validation conversations"
     )
     say("# nothing was learnt or written")

@@ -26,6 +26,7 @@ class SearchFolder(NamedFolder):
     """One search's folder, by its path."""
 
     kind, doing, first = "search", "searching", "search.yaml"
+    command, usual_root = "tune", SEARCHES
     root_option, more_option = "--folder", "--trials"
 
     def __init__(self, path: Path) -> None:
