@@ -30,6 +30,11 @@ def told(error: BaseException) -> str:
 class ConvGymError(Exception):
     """The root: `except ConvGymError` catches whatever ConvGym itself raises."""
 
+    def __str__(self) -> str:
+        """What was said; of a value that is very long, beginning and end."""
+        said = super().__str__()
+        return said if len(said) <= 3000 else f"{said[:2000]} … {said[-900:]}"
+
 
 class InvalidAction(ConvGymError, ValueError):
     """An action outside the action space; odd *text* never raises, it is sanitised."""

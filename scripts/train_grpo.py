@@ -26,6 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import torch
 
@@ -175,7 +176,7 @@ def main() -> None:
     """The command."""
     try:
         run(parser().parse_args())
-    except ConvGymError as error:
+    except (ConvGymError, gym.error.Error) as error:
         sys.exit(f"train_grpo: {error}")
 
 

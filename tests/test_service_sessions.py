@@ -195,7 +195,7 @@ def test_hidden_state_is_refused_unless_the_service_shows_it():
 @pytest.mark.parametrize(
     "chosen", [{"seed": 7}, {"options": {"task_id": "train-7"}}, {"options": {"user_seed": 7}},
                {"options": {"wording_seed": 7}}, {"options": {"split": "test"}},
-               {"options": {"topic": "wifi"}}], ids=str
+               {"options": {"topic": "router"}}], ids=str
 )  # fmt: skip
 def test_nobody_is_told_the_role_of_a_task_of_their_choice(chosen):
     """Else a client could ask as the user what it then does as the agent."""

@@ -171,9 +171,8 @@ def test_an_environment_that_cannot_be_made_is_a_sentence():
     def broken():
         raise RuntimeError("no desk")
 
-    for made, says in ((broken, "no desk"), ("Nope-v0", "Nope-v0")):
-        with pytest.raises(InvalidConfiguration, match=says):
-            TextEnvironment(made)
+    with pytest.raises(InvalidConfiguration, match="no environment can be made .* no desk"):
+        TextEnvironment(broken)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "much", None])

@@ -60,7 +60,7 @@ class EvaluationConfig:
             )
         if self.split not in SPLITS:
             raise InvalidConfiguration(
-                f"evaluation.split={self.split!r}; it is one of {', '.join(SPLITS)}"
+                f"evaluation.split={self.split[:60]!r}; it is one of {', '.join(SPLITS)}"
             )
 
 
@@ -98,7 +98,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         if self.profile not in PROFILES:
             raise InvalidConfiguration(
-                f"profile={self.profile!r}; it is one of {', '.join(PROFILES)}"
+                f"profile={self.profile[:60]!r}; it is one of {', '.join(PROFILES)}"
             )
         for name, least in (("steps", 1), ("checkpoint_every", 1), ("seed", 0)):
             if getattr(self, name) < least:

@@ -246,7 +246,7 @@ class TextEnvironment:
         """The first one; raises InvalidConfiguration where there can be none."""
         try:
             return self._made()
-        except (ConvGymError, ImportError):
+        except (ConvGymError, gym.error.Error, ImportError):  # they say it well
             raise
         except Exception as error:
             raise InvalidConfiguration(
