@@ -228,6 +228,9 @@ def test_nothing_given_on_a_terminal_is_a_talk(tmp_path):
         (("--policy", "planner", "--input", "none.txt"), "there is no file"),
         (("--policy", "planner", "--env", "ConvGym/Recorded-v0", "--message", "x"), "user=None"),
         (("--policy", "silence", "--env", "ConvGym/Scenarios-v0", "--message", "x"), "no policy"),
+        (("--policy", "fractions:Fraction.nothing"), "no policy can be made"),
+        (("--policy", "http.client:HTTPConnection"), "no policy can be made"),
+        (("--policy", "planner", "--personas", "curious_learner,nobody"), "persona"),
         ((), ""),
     ],
     ids=str,
@@ -238,6 +241,19 @@ def test_a_mistake_is_one_sentence(given, says):
     assert says in done.stderr and "Traceback" not in done.output
     if says:
         assert done.stderr.splitlines()[-1].startswith("convgym: ") and done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("policy", "env", "says"),
+    [
+        ("small", "ConvGym/Sales-v0", "belongs to another domain"),
+        ("small", "CartPole-v1", "belongs to another domain"),
+        ("convgym.policies.policy:RandomPolicy", "CartPole-v1", "has no action_mask"),
+    ],
+)
+def test_a_policy_of_another_place_is_a_mistake(policy, env, says, runs):
+    done = evaluate("--policy", policy, "--runs", runs, "--env", env, "--episodes", 3)
+    assert done.exit_code == 2 and says in done.stderr, done.output
 
 
 def test_a_run_without_a_policy_says_how_it_gets_one(runs):

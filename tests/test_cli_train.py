@@ -207,6 +207,13 @@ def test_a_finished_run_with_more_to_do_is_not_finished(tmp_path, monkeypatch):
     assert json.loads(folder.report.read_text())["steps"] == 2000
 
 
+def test_a_run_is_not_said_to_be_shorter_than_it_is(tmp_path):
+    assert train(tmp_path, *QUICK, "--steps", 3000, "--name", "a").exit_code == 0
+    (tmp_path / "runs/a/report.json").unlink()
+    done = train(tmp_path, "--resume", "--name", "a", "--steps", 1000)
+    assert done.exit_code == 2 and "steps already, and --steps 1,000" in done.stderr
+
+
 def test_a_run_goes_on_with_the_learner_that_it_began_with(tmp_path):
     assert train(tmp_path, *QUICK, "--name", "a").exit_code == 0
     done = train(tmp_path, "--resume", "--name", "a", "--algorithm", "cql")

@@ -1,5 +1,6 @@
 """The monitor: how seldom it cries where nothing is amiss, and that it cries where something is."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +27,7 @@ from convgym.calibration.window_gap import (
     permutation_p,
 )
 from convgym.conversation import Conversation, Message
+from convgym.data.growing_logs import logged_at
 from convgym.errors import InvalidConfiguration
 
 WINDOW = 50
@@ -297,9 +299,37 @@ def test_parts_of_other_conversations_and_silent_ones_are_left_out():
 
 
 @pytest.mark.parametrize(
+    "about",
+    [{"policy": ["A"]}, {"share": [0.7]}, {"share": 10**400}, {"share": -1}, {"logged_at": 1e30},
+     {"logged_at": 10**400}, {"logged_at": math.inf}, {"logged_at": "now"}, {"policy": 3}],
+    ids=str,
+)  # fmt: skip
+def test_what_a_line_says_wrongly_is_as_if_it_said_nothing(about):
+    """A repaired bug: one such line ended the watch."""
+    one = talk(1.0, **{"policy": "A", "share": 0.5, **about})
+    arms = arms_of([one, talk(0.0, policy="A", share=0.5)])
+    assert [arm.name for arm in arms] == ["A"] and logged_at(one) is None
+    assert arms[0].share in (None, 0.5)
+
+
+def test_a_return_that_cannot_be_is_counted_and_many_are_refused(monkeypatch):
+    """A repaired bug: one client's report of 1e308 ended every later watch."""
+    monkeypatch.setattr("convgym.calibration.monitor.measured", lambda *_: ())
+    monitor = Monitor(USER, MonitorConfig(window=WINDOW))
+    monitor.take([*(talk(0.5, policy="A") for _ in range(WINDOW - 1)), talk(1e308)])
+    assert (monitor.beyond, monitor.unanswered) == (1, 1)
+    assert monitor.windows[0].return_mean == 0.5 and len(monitor.returns) == WINDOW - 1
+    with pytest.raises(InvalidConfiguration, match="3 of 40 returns lie outside"):
+        Monitor(USER, MonitorConfig(window=40)).take(
+            [*(talk(0.5) for _ in range(37)), *(talk(2.0) for _ in range(3))]
+        )
+
+
+@pytest.mark.parametrize(
     "wrong",
     [{"window": 39}, {"patience": 1}, {"false_alarms": 0.0}, {"false_alarms": 0.6},
-     {"above": 0.9}, {"patience": 2, "false_alarms": 1e-6}],
+     {"above": 0.9}, {"above": math.nan}, {"above": math.inf},
+     {"patience": 2, "false_alarms": 1e-6}],
 )  # fmt: skip
 def test_settings_that_are_not_allowed(wrong):
     with pytest.raises(InvalidConfiguration):

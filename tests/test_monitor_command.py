@@ -139,6 +139,7 @@ def test_the_logs_of_a_folder_are_one_log(folder, tmp_path):
     [
         (["--window", 10], "40 or more"), (["--patience", 1], "more windows in a row"),
         (["--return-range", "1"], "two numbers"), (["--return-range", "1,0"], "the lower first"),
+        (["--return-range", "0,inf"], "the lower first"), (["--above", "nan"], "above=nan"),
         (["--return-range", "0,0.5"], "bounds"), (["--tell", 0], "above 0"),
         (["--policy", "C"], "there are A, B"),
         (["--estimate", "right.json"], "with --policy whose"),

@@ -174,6 +174,17 @@ def test_the_words_of_all_rows_are_asked_for_at_once(environment_id):
 
 
 @every_id
+@pytest.mark.parametrize("more", [{}, {"realism": 1.0, "writer": echo}], ids=["batched", "written"])
+def test_a_seed_may_be_a_number_of_any_kind(environment_id, more):
+    """A repaired bug: a numpy integer was refused in the words of another package."""
+    env = vector_of(environment_id, num_envs=2, observation="message", **more)
+    for seed in (7, 2**63):
+        openings = env.reset(seed=seed)[0]
+        assert env.reset(seed=np.uint64(seed))[0] == openings
+        assert env.reset(seed=[seed, seed + 1])[0] == openings
+
+
+@every_id
 @pytest.mark.parametrize("action", ["text", "act"])
 def test_the_vector_environment_is_the_synchronous_one(environment_id, action):
     def both(**keywords):

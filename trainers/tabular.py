@@ -128,7 +128,7 @@ class TabularPolicy(ActPolicy):
 
     def __init__(self, table: Table) -> None:
         super().__init__()
-        self.table = table
+        self.table, self.cells = table, len(table.kept)
 
     def action_probs(self, observation: Any, action_masks: NDArray[np.int8]) -> Probabilities:
         """Softmax of the situation's row over the legal acts.  # (actions,)"""

@@ -37,16 +37,20 @@ from convgym.calibration.log_simulator import LogSimulator
 from convgym.calibration.polish import simulated
 from convgym.calibration.window_gap import ROWS, Pairs, WindowRow, measured, says_a_word
 from convgym.conversation import Conversation
+from convgym.data.growing_logs import logged_at
 from convgym.data.returns import returns_to_go
 from convgym.engine.keys import MASK, child
 from convgym.errors import InvalidConfiguration
 from convgym.evaluation.arms import Arm
 from convgym.evaluation.betting import Bounds, confidence_sequence
+from convgym.rewards.outcome import is_number
 
 HORIZON = 100
 """Windows that the rate of false alarms is stated for."""
 FEWEST = 40
 """Conversations of a window."""
+_STRAY = 0.05
+"""Share of a window's returns that may lie outside the bounds, as a client's odd report does."""
 _MOST_DRAWS = 4_000
 _PER_ALPHA = 4
 """Draws so many times 1 / a: the least p lies well below a."""
@@ -77,7 +81,7 @@ class MonitorConfig:
             raise InvalidConfiguration(
                 f"a window of {self.window} conversations; it takes {FEWEST} or more"
             )
-        if not 0 < self.false_alarms <= 0.5 or self.above < 1:
+        if not (0 < self.false_alarms <= 0.5 and 1 <= self.above < math.inf):
             raise InvalidConfiguration(
                 f"false_alarms={self.false_alarms:g}, above={self.above:g}; it takes a probability "
                 "above 0 and up to 0.5, and a floor of 1 time or more"
@@ -153,6 +157,10 @@ class Monitor:
         self.returns: list[float] = []
         self.resumed = self.silent = 0
         """Conversations that were left out: parts of others, and those without a user's word."""
+        self.beyond = 0
+        """Those whose return lies outside the bounds and is in no mean."""
+        self.unanswered = 0
+        """Those of which nobody says which policy has answered."""
         self._pending: list[Conversation] = []
         self._before: Pairs | None = None
         self._runs: dict[tuple[str, str], int] = {}
@@ -166,6 +174,7 @@ class Monitor:
         """What has come; the windows that it has filled."""
         before = len(self.windows)
         for conversation in conversations:
+            self.unanswered += policy_of(conversation) is None
             if is_resumed(conversation):
                 self.resumed += 1
             elif not says_a_word(conversation):
@@ -183,9 +192,16 @@ class Monitor:
         pairs = Pairs.of(logged, simulated(self.user, logged, seed))
         rows = measured(pairs, self._before, config.draws, seed)
         self._before = pairs if self._before is None else self._before.and_(pairs)
-        returns = [
-            value for value in (return_of(c, config.discount) for c in logged) if value is not None
-        ]
+        told = [one for c in logged if (one := return_of(c, config.discount)) is not None]
+        low, high = config.bounds
+        returns = [one for one in told if low <= one <= high]
+        beyond = len(told) - len(returns)
+        if beyond > len(told) * _STRAY:
+            raise InvalidConfiguration(
+                f"{beyond} of {len(told)} returns lie outside the bounds {low:g} and {high:g} "
+                "(--return-range); give bounds that hardly any return leaves"
+            )
+        self.beyond += beyond
         self.returns += returns
         known = bool(returns)
         times = [when for when in map(logged_at, logged) if when is not None]
@@ -260,6 +276,8 @@ class Monitor:
             "windows": [_window_record(window) for window in self.windows],
             "pending": self.pending,
             "left_out": {"resumed": self.resumed, "silent": self.silent},
+            "returns_beyond_bounds": self.beyond,
+            "of_no_policy": self.unanswered,
             "return": {
                 "estimate": self.estimate,
                 "observed": self.observed,
@@ -276,12 +294,12 @@ def arms_of(conversations: Iterable[Conversation], discount: float = 1.0) -> lis
     """
     found: dict[str, list[Conversation]] = {}
     for conversation in conversations:
-        policy = conversation.metadata.get("policy")
-        if isinstance(policy, str) and policy and not is_resumed(conversation):
+        policy = policy_of(conversation)
+        if policy is not None and not is_resumed(conversation):
             found.setdefault(policy, []).append(conversation)
     arms = []
     for name, some in found.items():
-        shares = {one.metadata.get("share") for one in some}
+        shares = {_share_of(one) for one in some}
         share = shares.pop() if len(shares) == 1 else None
         successes = (success_of(one) for one in some)
         returns = (return_of(one, discount) for one in some)
@@ -291,7 +309,7 @@ def arms_of(conversations: Iterable[Conversation], discount: float = 1.0) -> lis
                 len(some),
                 tuple(one for one in successes if one is not None),
                 tuple(one for one in returns if one is not None),
-                float(share) if isinstance(share, int | float) else None,
+                share,
             )
         )
     return sorted(arms, key=lambda arm: (-(arm.share or 0), -arm.conversations, arm.name))
@@ -328,11 +346,17 @@ def is_resumed(conversation: Conversation) -> bool:
     return bool(conversation.metadata.get("resumed"))
 
 
-def logged_at(conversation: Conversation) -> float | None:
-    """When, in Unix seconds."""
-    when = conversation.metadata.get("logged_at")
-    known = isinstance(when, int | float) and not isinstance(when, bool)
-    return float(when) if known else None  # type: ignore[arg-type]
+def policy_of(conversation: Conversation) -> str | None:
+    """Who has answered it; None where nobody says."""
+    policy = conversation.metadata.get("policy")
+    return policy if isinstance(policy, str) and policy else None
+
+
+def _share_of(conversation: Conversation) -> float | None:
+    """Of the conversations that its policy was to have."""
+    share = conversation.metadata.get("share")
+    known = is_number(share) and 0 < share <= 1  # type: ignore[operator]
+    return float(share) if known else None  # type: ignore[arg-type]
 
 
 def _beside(interval: Bounds | None, estimate: Bounds) -> str:

@@ -73,6 +73,17 @@ class Findings:
             "without a word of the user's": self.monitor.silent,
         }
         told += [f"Left out: {n:,} conversations, {why}." for why, n in left_out.items() if n]
+        if self.monitor.beyond:
+            low, high = self.monitor.config.bounds
+            told.append(
+                f"Returns outside {low:g} to {high:g}: {self.monitor.beyond:,}, in no mean; say "
+                "with --return-range what a return may be."
+            )
+        if self.monitor.unanswered and self.arms:
+            told.append(
+                f"In no policy's row: {self.monitor.unanswered:,} conversations that say of no "
+                "policy that it answered."
+            )
         skipped = sum(log.skipped for log in self.logs)
         if skipped:
             named = [f"{Path(log.path).name} {fault}" for log in self.logs for fault in log.faults]

@@ -54,7 +54,10 @@ def listing(remote: str | None, say: Say) -> None:
 def check(ids: Sequence[str], say: Say) -> bool:
     """Whether these datasets, or all local ones that have a recipe, are what they should be."""
     sound = True
-    for dataset_id in ids or [one for one in recipe_ids() if _is_local(one)]:
+    chosen = ids or [one for one in recipe_ids() if _is_local(one)]
+    if not chosen:
+        say("no dataset of a recipe is in Minari's local root; `convgym data build` makes them")
+    for dataset_id in chosen:
         try:
             if not _is_local(dataset_id):
                 raise InvalidConfiguration("it is not in Minari's local root")

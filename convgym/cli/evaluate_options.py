@@ -35,7 +35,7 @@ def evaluate(
         ),
     ] = None,
     episodes: Annotated[
-        int | None, typer.Option(min=1, help="Tasks to play, 200 if nothing is said.")
+        int | None, typer.Option(min=2, help="Tasks to play, 200 if nothing is said.")
     ] = None,
     users: Annotated[int, typer.Option(min=1, help="Customers for each task: pass^k.")] = 4,
     agents: Annotated[int, typer.Option(min=1, help="Times it meets each customer.")] = 1,

@@ -34,7 +34,7 @@ from convgym.cli.replies import replies_to, replies_to_file, speaking
 from convgym.cli.run_folder import read_metrics
 from convgym.crew.crew import Backend, Crew
 from convgym.errors import InvalidConfiguration
-from convgym.evaluation.assessment import assessment_of, play_personas
+from convgym.evaluation.assessment import assessment_of, check_personas, play_personas
 from convgym.evaluation.assessment_page import write_assessment
 from convgym.evaluation.repeated import (
     Plan,
@@ -160,6 +160,7 @@ def measure(
     if env_id not in registration.ENVIRONMENTS:
         _measure_plainly(policy, env, judged, size, as_json, say)
         return
+    names = _personas(size.personas) if "persona" not in keywords else ()
     plan = Plan(
         env_id=env_id,
         keywords=keywords,
@@ -170,7 +171,6 @@ def measure(
         seed=judged.seed,
         deterministic=size.deterministic,
     )
-    names = _personas(size.personas) if "persona" not in keywords else ()
     with crew_for(policy, size.workers, size.backend, judged.source(size)) as crew:
         found = assessment_of(*_played(policy, plan, names, crew, tell))
     say(json.dumps(found.to_dict(), indent=1) if as_json else found.to_markdown())
@@ -238,4 +238,6 @@ def _measure_plainly(
 def _personas(text: str) -> tuple[str, ...]:
     if text == "all":
         return tuple(BUILT_IN)
-    return () if text == "none" else tuple(filter(None, text.split(",")))
+    names = () if text == "none" else tuple(filter(None, text.split(",")))
+    check_personas(names)
+    return names

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from convgym.calibration.calibration import Calibration
-from convgym.calibration.monitor import Monitor, MonitorConfig, arms_of
+from convgym.calibration.monitor import Monitor, MonitorConfig, arms_of, policy_of
 from convgym.calibration.monitor_report import (
     ALERT_HEADER,
     ARM_HEADER,
@@ -96,7 +96,7 @@ def _look(
     seen += map(_without_words, new)
     if known and not new:
         return False
-    policies = {one.metadata.get("policy") for one in seen} - {None, ""}
+    policies = {policy for one in seen if (policy := policy_of(one)) is not None}
     if watched.policy is not None and seen and watched.policy not in policies:
         raise InvalidConfiguration(
             f"{watched.logs} has no conversation of {watched.policy!r}; there are "
@@ -107,7 +107,7 @@ def _look(
             f"{watched.logs} has conversations of {', '.join(sorted(map(str, policies)))}; say "
             "with --policy whose the estimate is"
         )
-    mine = [one for one in new if watched.policy in (None, one.metadata.get("policy"))]
+    mine = [one for one in new if watched.policy in (None, policy_of(one))]
     full = len(monitor.windows) + (monitor.pending + len(mine)) // monitor.config.window
     for start in range(0, len(mine), monitor.config.window):
         filled = monitor.take(mine[start : start + monitor.config.window])

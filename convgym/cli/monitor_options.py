@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -80,7 +81,7 @@ def two_numbers(given: str) -> tuple[float, float]:
         low, high = map(float, given.split(","))
     except ValueError:
         low = high = 0.0
-    if not low < high:
+    if not -math.inf < low < high < math.inf:
         raise InvalidConfiguration(
             f"--return-range={given[:40]!r}; it takes two numbers, the lower first, as 0,1"
         )

@@ -24,7 +24,7 @@ from convgym.cli.learners import learner_called, policy_in
 from convgym.cli.run_folder import RunFolder
 from convgym.data.building import read_recipe
 from convgym.data.recipes import recipe_ids
-from convgym.errors import ConvGymError, InvalidConfiguration
+from convgym.errors import ConvGymError, InvalidConfiguration, told
 from convgym.policies.policy import ActPolicy, Policy, Script
 from convgym.policies.roster import null_policies
 from convgym.simulator import domain_name, scripted_agents
@@ -107,10 +107,11 @@ def _of_module(module: str, maker: str, arguments: Mapping[str, Any]) -> Policy:
         return made
     except ConvGymError:
         raise
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
+    except Exception as error:  # it is somebody's own
         raise InvalidConfiguration(
-            f"no policy can be made of {module}:{maker} ({error}); name it as module:callable"
-        ) from None
+            f"no policy can be made of {module}:{maker} ({type(error).__name__}: {told(error)}); "
+            "name it as module:callable"
+        ) from error
 
 
 def _scripted(env: gym.Env[Any, Any]) -> dict[str, Any]:
@@ -130,8 +131,11 @@ def manner_of(policy: Policy | None) -> Mapping[str, str]:
 def fits(policy: Policy, env: gym.Env[Any, Any]) -> None:
     """Raises InvalidConfiguration where a policy would misread what `env` shows."""
     acting = isinstance(env.action_space, gym.spaces.Discrete)
-    if not hasattr(policy, "predict"):
-        raise InvalidConfiguration(f"a {type(policy).__name__} is no policy: it has no predict")
+    for method in ("predict", "reset"):
+        if not hasattr(policy, method):
+            raise InvalidConfiguration(
+                f"a {type(policy).__name__} is no policy: it has no {method}"
+            )
     if getattr(policy, "speaks", False) and not isinstance(env.action_space, gym.spaces.Text):
         raise InvalidConfiguration(
             f"a {policy.name} replies in texts, and this environment takes "
@@ -147,10 +151,16 @@ def fits(policy: Policy, env: gym.Env[Any, Any]) -> None:
             f"{policy.name!r} chooses act numbers by features; this environment needs "
             'observation="features" or "dict"'
         )
-    if isinstance(policy, Script) and acting and cells.shape != (len(policy.layout),):
+    reads = len(policy.layout) if isinstance(policy, Script) else policy.cells
+    if acting and reads is not None and cells.shape != (reads,):
         raise InvalidConfiguration(
-            f"{policy.name!r} belongs to another domain: it reads {len(policy.layout)} cells, and "
-            f"here are {cells.shape[0]}; take one of the environment's own, by name"
+            f"{policy.name!r} belongs to another domain: it reads {reads} cells, and here are "
+            f"{cells.shape[0]}; take one of the environment's own, by name"
+        )
+    if env.reset(seed=0)[1].get("action_mask") is None:
+        raise InvalidConfiguration(
+            f"{policy.name!r} chooses among the acts that are legal, and this environment's info "
+            "has no action_mask; take one of ConvGym's"
         )
 
 

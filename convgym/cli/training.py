@@ -21,7 +21,7 @@ import gymnasium as gym
 from convgym.cli.learners import Job, Learner, Row, Trained, learner_called
 from convgym.cli.progress import Bar
 from convgym.cli.run_config import RunConfig, merged, resolved
-from convgym.cli.run_folder import MetricsLog, RunFolder, free_name
+from convgym.cli.run_folder import MetricsLog, RunFolder, free_name, read_metrics
 from convgym.cli.yaml_text import to_yaml
 from convgym.errors import ConvGymError, InvalidConfiguration
 from convgym.evaluation.scores import Score, score
@@ -89,6 +89,12 @@ def _taken_up(asked: Asked) -> tuple[RunFolder, RunConfig]:
         raise InvalidConfiguration(
             f"{folder.path} was begun with {other[0]}={was[other[0]]!r}, and now it is "
             f"{now[other[0]]!r}; go on with the same, or begin a run of another --name"
+        )
+    learnt = max((row["step"] for row in read_metrics(folder.metrics)), default=0)
+    if config.steps < min(before.steps, learnt):
+        raise InvalidConfiguration(
+            f"{folder.path} has learnt {learnt:,.0f} steps already, and --steps {config.steps:,} "
+            "would not be what it learnt; give more"
         )
     if folder.finished and config.steps <= before.steps:
         raise InvalidConfiguration(

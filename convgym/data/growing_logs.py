@@ -27,6 +27,8 @@ from convgym.errors import DatasetError, InvalidLog
 from convgym.rewards.outcome import is_number
 
 OUTCOMES = ".outcomes.jsonl"
+_LAST = 253_402_300_799.0
+"""Unix seconds; the last of the year 9999, behind which no calendar goes."""
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 _LONGEST = 1 << 24
 """Bytes of a line."""
@@ -51,6 +53,20 @@ def outcomes_beside(path: Path) -> Path:
     for suffix in SUFFIXES:
         name = name.removesuffix(suffix)
     return path.with_name(name + OUTCOMES)
+
+
+def logged_at(conversation: Conversation) -> float | None:
+    """When it was logged, in Unix seconds; None where nobody says, or no such time can be."""
+    when = conversation.metadata.get("logged_at")
+    known = is_number(when) and abs(when) <= _LAST  # type: ignore[arg-type]
+    return float(when) if known else None  # type: ignore[arg-type]
+
+
+def _says(name: str, value: Any) -> bool:
+    """Whether a part of an outcome is what it is called."""
+    if name == "reward":
+        return is_number(value)
+    return name != "success" or isinstance(value, bool)
 
 
 class GrowingLog:
@@ -86,9 +102,8 @@ class GrowingLog:
             if path not in self._files:
                 self._files[path] = _Growing(path)
             for conversation in self._files[path].read(self._met):
-                when = conversation.metadata.get("logged_at")
-                if isinstance(when, int | float) and not isinstance(when, bool):
-                    latest = float(when)
+                when = logged_at(conversation)
+                latest = latest if when is None else when
                 found.append((latest, len(found), conversation))
         beside = {outcomes_beside(path) for path in files}
         if self.path.is_dir():
@@ -105,7 +120,8 @@ class GrowingLog:
         if outcome is None or not name[1]:
             return conversation
         known = about.get("outcome")
-        both = {**(known if isinstance(known, Mapping) else {}), **outcome}
+        told = known if isinstance(known, Mapping) else {}
+        both = {**{name: one for name, one in told.items() if _says(name, one)}, **outcome}
         reward = float(both["reward"] if "reward" in both else both["success"])
         return replace(conversation, reward=reward, metadata={**about, "outcome": both})
 

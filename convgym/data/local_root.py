@@ -83,7 +83,7 @@ def check_free(dataset_id: str, overwrite: bool) -> None:
     if place.exists() and not overwrite:
         raise DatasetError(
             f"a dataset {dataset_id!r} exists already, in {place}; "
-            "pass overwrite=True or choose another id"
+            "overwrite it (--overwrite, overwrite=True) or choose another id"
         )
 
 

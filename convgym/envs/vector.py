@@ -48,7 +48,8 @@ class ConversationVectorEnv(SyncVectorEnv):
             for row, (env, one) in enumerate(zip(self._rows(), seeds, strict=True))
         ]
         self._write(requests)
-        return super().reset(seed=seed, options=options)
+        # As a list: of single numbers Gymnasium takes Python's own only.
+        return super().reset(seed=list(seeds), options=options)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """One step of every row; the words of all rows are written at once.

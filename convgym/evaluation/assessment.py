@@ -154,11 +154,7 @@ def play_personas(
     None is played where the plan's options fix a persona. Raises InvalidConfiguration for a name
     that no built-in persona has.
     """
-    unknown = [name for name in personas if name not in BUILT_IN]
-    if unknown:
-        raise InvalidConfiguration(
-            f"no built-in persona is called {unknown[0]!r}; there are {', '.join(BUILT_IN)}"
-        )
+    check_personas(personas)
     met = {}
     for name in () if "persona" in plan.options else personas:
         alone = replace(plan, users=1, agents=1, options={**plan.options, "persona": name})
@@ -167,6 +163,15 @@ def play_personas(
             policy, alone, workers=workers, crew=crew, progress=heard
         )
     return met
+
+
+def check_personas(names: Sequence[str]) -> None:
+    """Raises InvalidConfiguration for a name that no built-in persona has."""
+    unknown = [name for name in names if name not in BUILT_IN]
+    if unknown:
+        raise InvalidConfiguration(
+            f"no built-in persona is called {unknown[0]!r}; there are {', '.join(BUILT_IN)}"
+        )
 
 
 def assessment_of(

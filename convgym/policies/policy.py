@@ -49,6 +49,8 @@ class ActPolicy:
     """
 
     name = "act policy"
+    cells: int | None = None
+    """Numbers of an observation's features that it reads; None where it does not say."""
 
     def __init__(self) -> None:
         self._key, self._steps, self.propensity = 0, 0, 1.0

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from convgym.cli.run_config import merged
 from convgym.cli.yaml_text import to_yaml
+from convgym.envs.episode_setup import is_whole
 from convgym.errors import InvalidConfiguration
 from trainers.tuning.attempt import Ended, attempt, clear
 from trainers.tuning.plan import TRIALS, Plan, planned
@@ -259,10 +260,11 @@ class Run:
 
 
 def _check(asked: Asked) -> None:
-    if asked.workers < 1 or (asked.trials is not None and asked.trials < 1):
-        raise InvalidConfiguration(
-            f"trials={asked.trials}, workers={asked.workers}; both count from 1"
-        )
+    for number in (asked.workers, *(() if asked.trials is None else (asked.trials,))):
+        if not (is_whole(number) and number >= 1):
+            raise InvalidConfiguration(
+                f"trials={asked.trials!r}, workers={asked.workers!r}; both are numbers from 1"
+            )
     if asked.backend not in BACKENDS:
         raise InvalidConfiguration(f"backend={asked.backend!r}; it is one of {', '.join(BACKENDS)}")
     if asked.workers > 1 and asked.backend == "optuna":

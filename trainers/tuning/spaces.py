@@ -46,6 +46,10 @@ def space_for(given: str | Path | Mapping[str, Any] | None, subject: Subject) ->
         given = subject.family
     if isinstance(given, Mapping):
         return _own(given, subject)
+    if not isinstance(given, str | Path):
+        raise InvalidConfiguration(
+            f"space is a {type(given).__name__}; it is a name, a file, or options with their ranges"
+        )
     name = str(given).replace("-", "_")
     if name in NAMED:
         return _named(name, subject)
