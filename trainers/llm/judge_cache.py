@@ -65,7 +65,7 @@ class ReplyCache:
         try:
             with closing(sqlite3.connect(self.path, timeout=_PATIENCE)) as file:
                 yield file
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter of its words
             raise InvalidConfiguration(
                 f"{self.path} is no cache of replies: {told(error)}; move it away"
             ) from error
