@@ -58,7 +58,7 @@ def outcomes_beside(path: Path) -> Path:
 def logged_at(conversation: Conversation) -> float | None:
     """When it was logged, in Unix seconds; None where nobody says, or no such time can be."""
     when = conversation.metadata.get("logged_at")
-    known = is_number(when) and abs(when) <= _LAST  # type: ignore[arg-type]
+    known = is_number(when) and 0 <= when <= _LAST  # type: ignore[operator]
     return float(when) if known else None  # type: ignore[arg-type]
 
 
