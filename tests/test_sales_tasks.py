@@ -12,7 +12,12 @@ from sales_driven import DESK, begin, played, succeeded
 
 from convgym.domains.sales import rules, shelves, tasks, world
 from convgym.domains.sales.scenario import _OBJECTS
-from convgym.domains.sales.tasks import draw_task, held_out_objection, walk_position
+from convgym.domains.sales.tasks import (
+    _draw_task,
+    draw_task,
+    held_out_objection,
+    walk_position,
+)
 from convgym.domains.sales.vocabulary import (
     DENIALS,
     KNOWLEDGES,
@@ -312,7 +317,7 @@ def test_the_table_says_of_all_tasks_what_each_says_of_itself(split):
 def test_a_task_is_rebuilt_from_its_name(split):
     for task in SAMPLE[split][::20]:
         name, number = parse_task_id(task.task_id)
-        assert draw_task.__wrapped__(name, number) == task
+        assert _draw_task(name, number) == task
 
 
 # -- nothing for free ------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ from convgym.domains.technical_support.tasks import (
     MISTAKEN,
     RULE_OF,
     TWO_OF_A_KIND,
+    _draw_task,
     draw_task,
     table,
 )
@@ -340,7 +341,7 @@ def test_a_split_that_there_is_not_is_refused():
 def test_a_task_is_rebuilt_from_its_name(split):
     for number, task in enumerate(SAMPLE[split][:50]):
         assert parse_task_id(task.task_id) == (split, number)
-        assert draw_task.__wrapped__(split, number) == task
+        assert _draw_task(split, number) == task
 
 
 # -- every task can be solved ----------------------------------------------------------------------

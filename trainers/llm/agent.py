@@ -213,7 +213,9 @@ def load_agent_from_checkpoint(folder: str | os.PathLike[str]) -> Agent:
     file, about, stub = Path(folder) / _FILE, dict[str, Any](), None
     if file.is_file():
         try:
-            about = dict(json.loads(file.read_text(encoding="utf-8")))
+            about = json.loads(file.read_text(encoding="utf-8"))
+            if not isinstance(about, dict):
+                raise ValueError(f"it holds a {type(about).__name__}")
             stub = about.pop("stub", None)
             _check_kept(about, stub)
             if "sampling" in about:
