@@ -2,15 +2,18 @@
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import convgym
 from convgym.errors import DatasetError, InvalidConfiguration
-from trainers.llm.credit import GroupRelative
-from trainers.llm.rollouts import Rollout, RolloutBatch, Segment
-from trainers.transfer.hybrid import (
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("transformers", reason="transformers is not installed")
+
+from trainers.llm.credit import GroupRelative  # noqa: E402
+from trainers.llm.rollouts import Rollout, RolloutBatch, Segment  # noqa: E402
+from trainers.transfer.hybrid import (  # noqa: E402
     CriticShaping,
     HybridConfig,
     pretrain_critic,
