@@ -22,6 +22,7 @@ import math
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
@@ -108,15 +109,16 @@ def visit(client: Any, rng: random.Random) -> Tally:
     return tally
 
 
-def caches() -> tuple[int, int]:
-    """Entries of ConvGym's bounded caches, and how many they take at most."""
-    found = [
-        one.cache_info()
-        for one in gc.get_objects()
-        if isinstance(one, functools._lru_cache_wrapper) and one.__module__.startswith("convgym.")
-    ]
-    bounded = [info for info in found if info.maxsize]
-    return sum(info.currsize for info in bounded), sum(info.maxsize or 0 for info in bounded)
+def caches() -> tuple[Counter[str], int]:
+    """Entries of each of ConvGym's bounded caches, and how many all of them take at most."""
+    entries, most = Counter[str](), 0
+    for one in gc.get_objects():
+        if isinstance(one, functools._lru_cache_wrapper) and one.__module__.startswith("convgym."):
+            info = one.cache_info()
+            if info.maxsize:
+                entries[f"{one.__module__}.{one.__qualname__}"] += info.currsize
+                most += info.maxsize
+    return entries, most
 
 
 PARTS: dict[str, Callable[[int], Iterator[Tally]]] = {
@@ -151,9 +153,9 @@ def _t975(freedom: int) -> float:
 
 def soaked(
     parts: Sequence[str], seconds: float, seed: int, every: float
-) -> tuple[Tally, list[tuple[float, float]]]:
-    """What was done and found, and (seconds, MiB) as the time went on."""
-    total, readings = Tally(), []
+) -> tuple[Tally, list[tuple[float, float]], Counter[str]]:
+    """What was done and found, (seconds, MiB) as the time went on, and the caches at half time."""
+    total, readings, half = Tally(), [], Counter[str]()
     running = [PARTS[part](seed) for part in parts]
     began = last = time.monotonic()
     try:
@@ -165,10 +167,12 @@ def soaked(
             if time.monotonic() - last >= every:
                 last = time.monotonic()
                 readings.append((last - began, held()))
+                if not half and last - began >= seconds / 2:
+                    half, _ = caches()
     finally:
         for part in running:
             part.close()  # type: ignore[attr-defined]
-    return total, readings
+    return total, readings, half
 
 
 def main() -> int:
@@ -179,7 +183,7 @@ def main() -> int:
     parser.add_argument("--every", type=float, default=5.0, help="seconds between two readings")
     parser.add_argument("--parts", nargs="*", choices=list(PARTS), default=list(PARTS))
     options = parser.parse_args()
-    total, readings = soaked(options.parts, 60 * options.minutes, options.seed, options.every)
+    total, readings, half = soaked(options.parts, 60 * options.minutes, options.seed, options.every)
     report(total, "steps and answers", 60 * options.minutes)
     rise, wide = slope(readings)
     sizes = [size for _, size in readings]
@@ -191,7 +195,8 @@ def main() -> int:
         else "no reading; soak longer, or read oftener"
     )
     entries, most = caches()
-    print(f"caches hold {entries:,} entries of at most {most:,}")
+    grown = ", ".join(f"{name} {more:+,}" for name, more in (entries - half).most_common(6))
+    print(f"caches hold {entries.total():,} entries of at most {most:,}; since half time {grown}")
     return 1 if total.faults or rise - wide > MOST else 0
 
 

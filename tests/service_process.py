@@ -55,6 +55,8 @@ class ServiceProcess:
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.stop()
+        self._reader.join(5.0)
+        self.process.stderr.close()
 
     def stop(self):
         """Ask it to stop; its exit status."""

@@ -207,7 +207,8 @@ def test_killed_and_resumed_it_is_the_search_that_was_never_killed(times, trials
             time.sleep(0.01)
         time.sleep(chance.uniform(0.0, 0.4))
         runner.send_signal(signal.SIGKILL)
-        assert runner.wait() == -signal.SIGKILL, runner.communicate()
+        said = runner.communicate()
+        assert runner.returncode == -signal.SIGKILL, said
         now = [one for one in stored(place) if one.state != "running"]
         assert [one.number for one in now[: len(over)]] == [one.number for one in over]
         assert told(now)[: len(over)] == told(over)  # nothing that was finished is lost

@@ -55,12 +55,12 @@ def split_keys(domain: str, split: str, count: int) -> NDArray[np.uint64]:
     return keys.children(_stem(domain, split), count)
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 15)
 def kept_task(draw: Callable[[str, int], Any], split: str, number: int) -> Any:
     """`draw(split, number)`, kept with what was drawn lately of all other domains.
 
     One memory for all of them: a process that plays many domains holds no more tasks than one
-    that plays a single one, about 100 MiB of them in the end.
+    that plays a single one, about 50 MiB of them in the end.
     """
     return draw(split, number)
 
