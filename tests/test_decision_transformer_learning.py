@@ -128,12 +128,17 @@ def test_vectors_that_were_asked_for_are_given():
         data.append(EpisodeArrays(seen, vector, rewards, True, False, rewards))
     low, high = np.array([-1, -2], np.float32), np.array([3, 2], np.float32)
     config = ContinuousDecisionTransformerConfig(context_length=1, dropout=0.0, **SMALL)
-    policy = config.create().fit(data, 500, shapes=Shapes(1, 2, False, low, high))
-    for target, seen in ((-0.5, 0.5), (1.0, -0.5), (2.5, 0.0)):
-        policy.target_return = target
-        policy.reset(0)
-        vector, _ = policy.predict(np.array([seen], np.float32))
-        assert vector == pytest.approx([target, 2 * seen], abs=0.2)
+    policy = config.create().fit(data, 800, shapes=Shapes(1, 2, False, low, high))
+    errors = []
+    for target in np.linspace(-0.5, 2.5, 7):
+        for seen in np.linspace(-0.8, 0.8, 5):
+            policy.target_return = float(target)
+            policy.reset(0)
+            vector, _ = policy.predict(np.array([seen], np.float32))
+            errors.append(np.abs(vector - [target, 2 * seen]))
+    # Who ignores the target errs by 0.86 in the first entry; who ignores what is seen by 0.96 in
+    # the second. Machines differ by rounding, and single points by 0.2 after it.
+    assert np.mean(errors, axis=0).max() < 0.15
     policy.target_return = 50.0
     policy.reset(0)
     assert (policy.predict(np.array([1.0], np.float32))[0] <= high).all()
