@@ -1,15 +1,16 @@
 """Hours of conversations in one process: does its memory grow?
 
     python scripts/soak.py [--minutes 60] [--seed 0] [--every 5]
-                           [--parts environments vectors service]
+                           [--parts environments vectors service] [--forget]
 
 Parts take turns of a second each: environments, all ids and modes with hostile agents, and vector
 environments in the same way (`hostile_players.py`); and a service in this process, whose clients
 reset, step, send nonsense and leave without closing. Memory is read every few seconds. The slope
 is that of the second half, when everything has been made once, by least squares over means of ten
 readings, with a 95 % interval; it is no proof for what comes slower than the run is long, and
-caches of tasks and sentences, which are bounded, fill for hours: how full they are is printed. Exit
-code 1 where something was raised that should not be, or the interval lies above 50 MiB an hour.
+caches of tasks and sentences, which are bounded, fill for hours: how full they are is printed.
+With --forget they are emptied before each reading, so that what rises is none of them. Exit code 1
+where something was raised that should not be, or the interval lies above 50 MiB an hour.
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ from fuzzed_forms import forms
 from fuzzing import Tally, held, report
 from hostile import Hostile
 from hostile_players import player_of
+
+from convgym.calibration.agent_reader import AgentReader
+from convgym.envs.text_vectors import TextVectors
+from convgym.language.encoders import HashedEncoder
+from convgym.language.voice_batch import BatchedVoice
 
 MOST = 50.0
 """MiB an hour that the lower end of the interval may show."""
@@ -121,6 +127,20 @@ def caches() -> tuple[Counter[str], int]:
     return entries, most
 
 
+def forget() -> None:
+    """Empty ConvGym's caches of tasks, sentences and vectors; the next use fills them again."""
+    for one in gc.get_objects():
+        if isinstance(one, functools._lru_cache_wrapper) and one.__module__.startswith("convgym."):
+            if one.cache_info().maxsize:
+                one.cache_clear()
+        elif isinstance(one, TextVectors | HashedEncoder):
+            one._places.clear()
+        elif isinstance(one, BatchedVoice):
+            one._kept.clear()
+        elif isinstance(one, AgentReader):
+            one._read.clear()
+
+
 PARTS: dict[str, Callable[[int], Iterator[Tally]]] = {
     "environments": lambda seed: played(("single", "wrapped", "aec", "parallel", "one side"), seed),
     "vectors": lambda seed: played(("vector",), seed),
@@ -152,7 +172,7 @@ def _t975(freedom: int) -> float:
 
 
 def soaked(
-    parts: Sequence[str], seconds: float, seed: int, every: float
+    parts: Sequence[str], seconds: float, seed: int, every: float, forgets: bool = False
 ) -> tuple[Tally, list[tuple[float, float]], Counter[str]]:
     """What was done and found, (seconds, MiB) as the time went on, and the caches at half time."""
     total, readings, half = Tally(), [], Counter[str]()
@@ -166,6 +186,8 @@ def soaked(
                     total += next(part)
             if time.monotonic() - last >= every:
                 last = time.monotonic()
+                if forgets:
+                    forget()
                 readings.append((last - began, held()))
                 if not half and last - began >= seconds / 2:
                     half, _ = caches()
@@ -182,8 +204,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--every", type=float, default=5.0, help="seconds between two readings")
     parser.add_argument("--parts", nargs="*", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--forget", action="store_true", help="empty the caches before a reading")
     options = parser.parse_args()
-    total, readings, half = soaked(options.parts, 60 * options.minutes, options.seed, options.every)
+    total, readings, half = soaked(
+        options.parts, 60 * options.minutes, options.seed, options.every, options.forget
+    )
     report(total, "steps and answers", 60 * options.minutes)
     rise, wide = slope(readings)
     sizes = [size for _, size in readings]
