@@ -3,8 +3,11 @@
 import json
 import os
 import random
+import shutil
+import subprocess
 import warnings
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -185,6 +188,26 @@ def test_a_file_whose_reading_never_ends_is_a_sentence(tmp_path, monkeypatch):
     (path / "data" / "main_data.hdf5").unlink()
     os.mkfifo(path / "data" / "main_data.hdf5")
     assert "cannot be read to its end" in refused("Minari folder", path, DatasetError)
+
+
+def test_a_copy_of_what_was_read_to_its_end_is_not_read_again(tmp_path, monkeypatch):
+    h5py = pytest.importorskip("h5py")
+    files = [tmp_path / name for name in ("one.hdf5", "two.hdf5", "other.hdf5")]
+    with h5py.File(files[0], "w") as file:
+        file["rows"] = np.arange(5)
+    with h5py.File(files[2], "w") as file:
+        file["rows"] = np.arange(6)
+    shutil.copy(files[0], files[1])
+    started = []
+    run = subprocess.run
+
+    def counted(command, **keywords):
+        started.append(Path(command[3]).name)
+        return run(command, **keywords)
+
+    monkeypatch.setattr(hdf5_walk.subprocess, "run", counted)
+    assert all(hdf5_walk.ends(path) for path in files * 2)
+    assert started == ["one.hdf5", "other.hdf5"]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -86,12 +87,14 @@ def absolute(node: ast.ImportFrom, path: Path) -> str:
     return ".".join([*package, *filter(None, [node.module])])
 
 
-IMPORTS = {name_of(path): sorted(set(imported(path))) for path in MODULES}
+@cache
+def imports() -> dict[str, list[str]]:
+    return {name_of(path): sorted(set(imported(path))) for path in MODULES}
 
 
 def convgym_parts() -> Iterator[tuple[str, str, str]]:
     """(module, its part, the other part of ConvGym it imports)."""
-    for module, targets in IMPORTS.items():
+    for module, targets in imports().items():
         for target in targets:
             if module.split(".")[0] == target.split(".")[0] == "convgym":
                 yield module, part_of(module), part_of(target)
@@ -148,7 +151,7 @@ def test_no_module_is_longer_than_600_lines():
 
 
 def test_every_part_of_convgym_has_a_layer():
-    parts = {part_of(module) for module in IMPORTS if module.split(".")[0] == "convgym"}
+    parts = {part_of(module) for module in imports() if module.split(".")[0] == "convgym"}
     assert parts <= set(LEVEL), "give the new part its place in LAYERS, at the top of this file"
 
 
@@ -175,7 +178,7 @@ def test_convgym_imports_neither_trainers_nor_scripts():
     above = {"trainers", "scripts", "tests"}
     assert not [
         f"{module} imports {target}"
-        for module, targets in IMPORTS.items()
+        for module, targets in imports().items()
         for target in targets
         if module.split(".")[0] == "convgym" and target.split(".")[0] in above
     ]
@@ -184,7 +187,7 @@ def test_convgym_imports_neither_trainers_nor_scripts():
 def test_online_offline_and_llm_know_nothing_of_each_other():
     assert not [
         f"{module} imports {target}"
-        for module, targets in IMPORTS.items()
+        for module, targets in imports().items()
         for target in targets
         if module.split(".")[0] == target.split(".")[0] == "trainers"
         and part_of(module) in SIBLINGS
@@ -193,7 +196,7 @@ def test_online_offline_and_llm_know_nothing_of_each_other():
 
 
 def test_trainers_functional_needs_no_other_trainer():
-    targets = IMPORTS.get("trainers.functional", [])
+    targets = imports().get("trainers.functional", [])
     assert not [target for target in targets if target.split(".")[0] == "trainers"]
 
 

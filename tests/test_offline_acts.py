@@ -292,7 +292,14 @@ def test_a_clone_of_bad_conversations_is_bad():
     assert value < -0.3
 
 
-@pytest.mark.parametrize("algorithm", GOOD)
+# Their quick tests are those of what they vary.
+VARIANTS = {"CQL by return", "CQL by importance", "CQL of a pessimistic ensemble"} | {
+    name for name in GOOD if name.startswith(("CQL towards", "IQL "))
+}
+MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name in VARIANTS)) for name in GOOD]
+
+
+@pytest.mark.parametrize("algorithm", MARKED)
 def test_good_replies_are_found_among_bad_ones(algorithm):
     _, value, *_ = fitted(GOOD[algorithm], mostly_bad(), 600)
     assert value > 0.55
@@ -308,7 +315,7 @@ def test_a_clone_of_an_expert_is_as_good(expert):
     assert value > MODEL.values(script())[START] - 0.01
 
 
-@pytest.mark.parametrize("algorithm", [*GOOD, "BEAR"])
+@pytest.mark.parametrize("algorithm", [*MARKED, "BEAR"])
 def test_nothing_is_lost_on_the_words_of_an_expert(expert, algorithm):
     best = MODEL.values(script())[START]
     _, value, *_ = fitted({**GOOD, "BEAR": BEARConfig()}[algorithm], expert, 400)

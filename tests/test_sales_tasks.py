@@ -3,6 +3,7 @@
 import itertools
 from collections import Counter
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -35,12 +36,15 @@ from convgym.users.decisions import DecisionModel
 from convgym.users.persona import Persona
 
 SHOP = world.world()
-SAMPLE = {
-    split: [draw_task(split, number * (count // 2000)) for number in range(2000)]
-    for split, count in SPLITS.items()
-}
 every_split = pytest.mark.parametrize("split", SPLITS)
 USUAL = ("train", "validation", "test", "test_persona", "test_lexical")
+
+
+@cache  # and not at import, where every process would draw them
+def sample(split):
+    """2,000 tasks from all over a split."""
+    return [draw_task(split, number * (SPLITS[split] // 2000)) for number in range(2000)]
+
 
 
 # -- the catalogue ---------------------------------------------------------------------------------
@@ -120,7 +124,7 @@ def test_the_walk_away_price_survives_as_real_buyers_do():
 
 @pytest.mark.parametrize("split", USUAL)
 def test_tasks_draw_it_so(split):
-    sold = [task for task in SAMPLE[split] if task.branch == tasks.SELL]
+    sold = [task for task in sample(split) if task.branch == tasks.SELL]
     for x, share in REAL.items():
         paid = sum(
             task.walk >= task.target * 1000 + x * (1000 - task.target) for task in sold
@@ -174,7 +178,7 @@ def slow_decision(task):
 
 @every_split
 def test_the_decision_follows_from_the_catalogue_and_the_rules(split):
-    for task in SAMPLE[split]:
+    for task in sample(split):
         effect, reason, sold = slow_decision(task)
         assert (task.decision.effect, task.decision.reason) == (effect, reason), task
         if sold is not None:
@@ -189,7 +193,7 @@ def test_the_decision_follows_from_the_catalogue_and_the_rules(split):
 
 @every_split
 def test_numbers_are_those_of_the_rules(split):
-    for task in SAMPLE[split]:
+    for task in sample(split):
         parameters = dict(zip(rules.PARAMETERS, task.parameters, strict=True))
         for name, value in parameters.items():
             assert value in (*rules.PARAMETERS[name], 0)
@@ -207,7 +211,7 @@ def test_numbers_are_those_of_the_rules(split):
 @every_split
 def test_what_is_mixed_up_comes_out(split):
     """There is something to sell for the wrong need, and none of it would do."""
-    mixed = [task for task in SAMPLE[split] if task.wrong >= 0]
+    mixed = [task for task in sample(split) if task.wrong >= 0]
     assert len(mixed) > 1000
     for task in mixed:
         within = rules.is_on(task.switches, "within_budget")
@@ -220,7 +224,7 @@ def test_what_is_mixed_up_comes_out(split):
         ]
         assert sold
         assert all(SHOP.features[product] & task.must != task.must for product in sold)
-    assert all(task.wrong >= 0 for task in SAMPLE[split] if task.knowledge == MISTAKEN)
+    assert all(task.wrong >= 0 for task in sample(split) if task.knowledge == MISTAKEN)
 
 
 # -- splits ----------------------------------------------------------------------------------------
@@ -228,7 +232,7 @@ def test_what_is_mixed_up_comes_out(split):
 
 @pytest.mark.parametrize("split", USUAL)
 def test_usual_splits_hold_nothing_that_is_held_out(split):
-    for task in SAMPLE[split]:
+    for task in sample(split):
         assert task.category != tasks.HELD_OUT_CATEGORY
         assert task.objection != tasks.HELD_OUT_OBJECTION
         assert task.objection != held_out_objection(task.category)
@@ -240,9 +244,9 @@ def test_usual_splits_hold_nothing_that_is_held_out(split):
 
 
 def test_the_compositional_split_has_only_pairs_that_training_lacks():
-    pairs = {(task.category, task.objection) for task in SAMPLE["test_compositional"]}
+    pairs = {(task.category, task.objection) for task in sample("test_compositional")}
     assert pairs == {(c, held_out_objection(c)) for c in range(5)}
-    trained = {(task.category, task.objection) for task in SAMPLE["train"]}
+    trained = {(task.category, task.objection) for task in sample("train")}
     assert not pairs & trained
     for category, objection in pairs:  # both of each are met singly
         assert category in {one for one, _ in trained}
@@ -250,9 +254,9 @@ def test_the_compositional_split_has_only_pairs_that_training_lacks():
 
 
 def test_the_primitive_split_is_of_the_new_category_and_half_of_a_new_objection():
-    sample = SAMPLE["test_primitive"]
-    assert {task.category for task in sample} == {tasks.HELD_OUT_CATEGORY}
-    objecting = [task.objection for task in sample if task.objection >= 0]
+    drawn = sample("test_primitive")
+    assert {task.category for task in drawn} == {tasks.HELD_OUT_CATEGORY}
+    objecting = [task.objection for task in drawn if task.objection >= 0]
     share = objecting.count(tasks.HELD_OUT_OBJECTION) / len(objecting)
     assert share == pytest.approx(0.5, abs=0.05)
 
@@ -260,7 +264,7 @@ def test_the_primitive_split_is_of_the_new_category_and_half_of_a_new_objection(
 def test_a_held_out_rule_decides_each_task_of_the_policy_split():
     """Without it the same task would end another way, or what is right would be a breach."""
     counted = Counter()
-    for task in SAMPLE["test_policy"]:
+    for task in sample("test_policy"):
         on = [name for name in rules.HELD_OUT if rules.is_on(task.switches, name)]
         assert len(on) == 1
         counted[on[0]] += 1
@@ -283,7 +287,7 @@ def test_a_held_out_rule_decides_each_task_of_the_policy_split():
 
 @every_split
 def test_at_most_a_quarter_are_refused_or_transferred(split):
-    ends = Counter((task.decision.effect, task.decision.reason) for task in SAMPLE[split])
+    ends = Counter((task.decision.effect, task.decision.reason) for task in sample(split))
     other = sum(count for (effect, _), count in ends.items() if effect != ALLOW)
     assert other <= 0.25 * 2000
     assert max(count for (effect, _), count in ends.items() if effect != ALLOW) < 0.15 * 2000
@@ -293,9 +297,9 @@ def test_at_most_a_quarter_are_refused_or_transferred(split):
 
 
 def test_tasks_differ_in_substance_and_splits_share_none():
-    signatures = {split: {DESK.signature(task) for task in SAMPLE[split]} for split in SPLITS}
+    signatures = {split: {DESK.signature(task) for task in sample(split)} for split in SPLITS}
     for split, distinct in signatures.items():
-        print(f"{split}: {len(distinct)} distinct of {len(SAMPLE[split])}")
+        print(f"{split}: {len(distinct)} distinct of {len(sample(split))}")
         assert len(distinct) > 1950
     for one, other in itertools.combinations(("train", "validation", "test"), 2):
         assert not signatures[one] & signatures[other]
@@ -307,7 +311,7 @@ def test_the_table_says_of_all_tasks_what_each_says_of_itself(split):
     table = DESK.table(split)
     assert len(table.topic) == SPLITS[split]
     step = SPLITS[split] // 2000
-    for place, task in enumerate(SAMPLE[split]):
+    for place, task in enumerate(sample(split)):
         assert table.topic[place * step] == task.category
     assert (table.hardness >= 0).all()
     assert len(np.unique(table.hardness)) > 4
@@ -315,7 +319,7 @@ def test_the_table_says_of_all_tasks_what_each_says_of_itself(split):
 
 @every_split
 def test_a_task_is_rebuilt_from_its_name(split):
-    for task in SAMPLE[split][::20]:
+    for task in sample(split)[::20]:
         name, number = parse_task_id(task.task_id)
         assert _draw_task(name, number) == task
 
@@ -325,7 +329,7 @@ def test_a_task_is_rebuilt_from_its_name(split):
 
 @every_split
 def test_the_goal_does_not_hold_at_the_start(split):
-    for number, task in enumerate(SAMPLE[split][:500]):
+    for number, task in enumerate(sample(split)[:500]):
         graded = DESK.grade(begin(task, number)[0])
         assert not graded.success
         assert graded.graded == graded.progress == 0.0
@@ -353,7 +357,7 @@ EASY = {"misremember": 0, "look_up": 1, "push_again": 0, "accept": 1, "close_now
 @every_split
 def test_the_oracle_length_is_exact_for_a_buyer_who_answers_and_no_more(split):
     user, known = DESK.make_user(Fixed(**SILENT, **UNQUESTIONING, **EASY)), Counter()
-    for number, task in enumerate(SAMPLE[split][::4]):
+    for number, task in enumerate(sample(split)[::4]):
         episode = played(OraclePolicy(), task, number, user, Persona())
         assert (episode.turn, succeeded(episode)) == (task.oracle_length, True), task
         known[task.knowledge] += 1
@@ -363,7 +367,7 @@ def test_the_oracle_length_is_exact_for_a_buyer_who_answers_and_no_more(split):
 @every_split
 def test_talk_and_slips_only_ever_take_longer(split):
     user = DESK.make_user(Fixed(**SILENT, haggle=0, look_up=1, take_extra=1))
-    for number, task in enumerate(SAMPLE[split][:300]):
+    for number, task in enumerate(sample(split)[:300]):
         episode = played(OraclePolicy(), task, number, user)
         assert succeeded(episode)
         assert episode.turn >= task.oracle_length
@@ -375,7 +379,7 @@ def test_talk_and_slips_only_ever_take_longer(split):
 @every_split
 def test_a_document_is_its_policy_and_nothing_else(split):
     by_document = {}
-    for task in SAMPLE[split]:
+    for task in sample(split):
         document = DESK.policy_document(task)
         policy = (task.switches, task.parameters)
         assert by_document.setdefault(document, policy) == policy
@@ -396,7 +400,7 @@ def test_every_switch_changes_the_document():
 
 @every_split
 def test_a_buyer_can_say_what_the_task_needs(split):
-    for task in SAMPLE[split]:
+    for task in sample(split):
         episode, _ = begin(task, 1)
         need, budget, quantity = episode.user.knowledge.ladders
         assert need[-1] == U["inform_needs"]

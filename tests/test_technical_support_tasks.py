@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import astuple
+from functools import cache
 
 import numpy as np
 import pytest
@@ -76,12 +77,15 @@ from convgym.engine.tasks import SPLITS, parse_task_id
 from convgym.errors import InvalidConfiguration
 
 PROVIDER = world()
-SAMPLE = {
-    split: [draw_task(split, number) for number in range(5000 if split == "train" else count)]
-    for split, count in SPLITS.items()
-}
 every_split = pytest.mark.parametrize("split", SPLITS)
 TESTS = [split for split in SPLITS if split.startswith("test")]
+
+
+@cache  # and not at import, where every process would draw them
+def sample(split):
+    """All tasks of a split; 5,000 of `train`."""
+    return [draw_task(split, n) for n in range(5000 if split == "train" else SPLITS[split])]
+
 
 INTENDED = {
     branches.FIX: (ALLOW, "", ""),
@@ -155,7 +159,7 @@ def test_another_process_draws_the_same_world_and_tasks():
     ).stdout.strip()
     columns = [PROVIDER.kind, PROVIDER.pin, PROVIDER.months, PROVIDER.area, PROVIDER.plan]
     text = repr([*columns, PROVIDER.model])
-    text += repr([astuple(SAMPLE["test"][number]) for number in (1999, 3, 500, 0)])
+    text += repr([astuple(sample("test")[number]) for number in (1999, 3, 500, 0)])
     assert hashlib.sha256(text.encode()).hexdigest() == other
 
 
@@ -164,7 +168,7 @@ def test_another_process_draws_the_same_world_and_tasks():
 
 @every_split
 def test_the_rules_decide_what_the_branch_intends(split):
-    for task in SAMPLE[split]:
+    for task in sample(split):
         intended = Decision(*INTENDED[task.branch])
         assert task.decision == intended
         assert fits(task.branch, task.faults) and in_split(split, task.faults)
@@ -187,7 +191,7 @@ def test_the_rules_decide_what_the_branch_intends(split):
 
 @every_split
 def test_a_task_hangs_together(split):
-    for task in SAMPLE[split]:
+    for task in sample(split):
         assert task.device == task.customer * DEVICES_EACH + task.pointer
         assert PROVIDER.kind[task.device] == task.kind
         assert list(task.faults) == sorted(task.faults)
@@ -204,7 +208,7 @@ def test_a_task_hangs_together(split):
 
 @every_split
 def test_at_most_a_quarter_are_refused_or_handed_over_and_no_reason_rules(split):
-    tasks_drawn = SAMPLE[split]
+    tasks_drawn = sample(split)
     count = len(tasks_drawn)
     reasons = Counter(task.decision.reason for task in tasks_drawn if task.decision.reason)
     assert sum(reasons.values()) <= 0.25 * count
@@ -216,26 +220,26 @@ def test_at_most_a_quarter_are_refused_or_handed_over_and_no_reason_rules(split)
 @every_split
 def test_whoever_always_does_the_same_gains_little(split):
     """No single step, write or pair of them solves many tasks that are to be solved."""
-    allowed = [task for task in SAMPLE[split] if task.decision.effect == ALLOW]
+    allowed = [task for task in sample(split) if task.decision.effect == ALLOW]
     solved = Counter()
     for task in allowed:
         for operation in OPERATIONS_OF[task.kind]:
             state = do(task.kind, task.state, operation)
             booked = 1 << operation if operation >= FIRST_WRITE else 0
             solved[operation] += settled(task.kind, state, booked)
-    assert max(solved.values()) <= 0.10 * len(SAMPLE[split])
+    assert max(solved.values()) <= 0.10 * len(sample(split))
     writes = Counter(goal(task).required for task in allowed)
     for write in (RAISE_LIMIT, ORDER_REPLACEMENT, BOOK_TECHNICIAN):
-        assert writes[1 << write] <= 0.2 * len(SAMPLE[split])
+        assert writes[1 << write] <= 0.2 * len(sample(split))
 
 
 def test_every_reason_there_is_occurs():
-    reasons = {task.decision.reason for task in itertools.chain(*SAMPLE.values())} - {""}
+    reasons = {task.decision.reason for task in itertools.chain(*map(sample, SPLITS))} - {""}
     assert reasons == {*rules.REFUSALS, *rules.TRANSFERS}
 
 
 def test_splits_share_no_customer_and_leave_nobody_out():
-    mine = {split: {task.customer for task in SAMPLE[split]} for split in SPLITS}
+    mine = {split: {task.customer for task in sample(split)} for split in SPLITS}
     for one, other in itertools.combinations(SPLITS, 2):
         assert not mine[one] & mine[other]
     assert sum(tasks._SHARES.values()) == 100
@@ -275,12 +279,12 @@ def test_what_is_held_out_occurs_only_where_it_is_tested():
 
 @every_split
 def test_held_out_faults_and_rules_stay_out(split):
-    for task in SAMPLE[split]:
+    for task in sample(split):
         assert bool(task.active & rules.HELD_OUT) == (split == "test_policy")
         held = any(FAULTS[number].held_out for number in task.faults)
         assert held == (split == "test_primitive")
     if split == "test_primitive":
-        met = {number for task in SAMPLE[split] for number in task.faults}
+        met = {number for task in sample(split) for number in task.faults}
         assert {fault.number for fault in FAULTS if fault.held_out} <= met
 
 
@@ -292,7 +296,7 @@ def test_a_side_effect_never_brings_a_held_out_fault():
 
 
 def test_in_test_policy_a_held_out_rule_decides_or_changes_the_way():
-    for task in SAMPLE["test_policy"]:
+    for task in sample("test_policy"):
         own = rules.BIT[RULE_OF[task.branch]]
         assert own & rules.HELD_OUT
         with_it = solve(task)
@@ -321,14 +325,14 @@ def test_held_out_parameters_speak_in_held_out_rules_alone():
 def test_the_table_is_what_is_drawn(split):
     everything = table(split)
     assert len(everything.topic) == len(everything.hardness) == SPLITS[split]
-    for number, task in enumerate(SAMPLE[split]):
+    for number, task in enumerate(sample(split)):
         assert everything.topic[number] == task.kind
         points = (
             tasks._BRANCH_POINTS[task.branch] + tasks._SIZE_POINTS[task.branch, len(task.faults)]
         )
         assert everything.hardness[number] == points + tasks._KNOWLEDGE_POINTS[task.knowledge]
     assert set(everything.topic.tolist()) == set(range(len(KINDS)))
-    lengths = [task.oracle_length for task in SAMPLE[split]]
+    lengths = [task.oracle_length for task in sample(split)]
     assert np.corrcoef(everything.hardness[: len(lengths)], lengths)[0, 1] > 0.4
 
 
@@ -339,7 +343,7 @@ def test_a_split_that_there_is_not_is_refused():
 
 @every_split
 def test_a_task_is_rebuilt_from_its_name(split):
-    for number, task in enumerate(SAMPLE[split][:50]):
+    for number, task in enumerate(sample(split)[:50]):
         assert parse_task_id(task.task_id) == (split, number)
         assert _draw_task(split, number) == task
 
@@ -393,7 +397,7 @@ def replay(task, acts):
 
 @every_split
 def test_the_plan_solves_every_task_within_the_rules(split):
-    for task in SAMPLE[split]:
+    for task in sample(split):
         found, wanted = solve(task), goal(task)
         assert found.decision == task.decision
         assert wanted.required & ~wanted.allowed == 0
@@ -419,7 +423,7 @@ def test_the_plan_solves_every_task_within_the_rules(split):
 def test_the_length_is_that_of_the_plan(split):
     """The plan of the plainest case, which is cached, is that of the case itself."""
     more = {KNOWS_SERIAL: 2, KNOWS_KIND: 3, TWO_OF_A_KIND: 4, MISTAKEN: 5}
-    for task in SAMPLE[split]:
+    for task in sample(split):
         if task.branch == branches.IMPOSTOR:
             assert task.oracle_length == 7
             continue
@@ -433,7 +437,7 @@ def test_a_refusal_rests_on_what_decides_it():
     seen_by = {"line_tested": "line_test", "area_read": "area_status", "plan_read": "plan_read"}
     seen_by |= {"damage_checked": "damage", "restarted": "restart", "cable_checked": "data_cable"}
     met = set()
-    for task in itertools.chain(*SAMPLE.values()):
+    for task in itertools.chain(*map(sample, SPLITS)):
         if task.decision.effect == ALLOW or task.branch == branches.IMPOSTOR:
             continue
         met.add(task.decision.reason)
@@ -445,8 +449,8 @@ def test_a_refusal_rests_on_what_decides_it():
 
 def test_the_tests_hold_many_different_goals():
     """Goals in substance: neither who calls nor any price makes two of one."""
-    different = {split: {signature(task) for task in SAMPLE[split]} for split in SPLITS}
+    different = {split: {signature(task) for task in sample(split)} for split in SPLITS}
     assert len(set().union(*(different[split] for split in TESTS))) >= 1200
     assert min(len(goals) for goals in different.values()) >= 350
-    rows = {split: {(task.device, signature(task)) for task in SAMPLE[split]} for split in TESTS}
+    rows = {split: {(task.device, signature(task)) for task in sample(split)} for split in TESTS}
     assert min(len(goals) for goals in rows.values()) >= 1500

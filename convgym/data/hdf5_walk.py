@@ -9,32 +9,42 @@ child reads everything first; what it is told in exceptions is left to who reads
 from __future__ import annotations
 
 import faulthandler
+import hashlib
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 SILENCE = 30.0
 """Seconds that one array may take."""
-_walked: set[tuple[str, int, int]] = set()
-"""Paths with the size and the time of what was read to its end in this process."""
+_walked: set[tuple[str, int, int] | str] = set()
+"""Paths with the size and the time of what was read to its end in this process, and digests."""
 
 
 def ends(path: Path) -> bool:
-    """Whether reading all of this file comes to an end; a file is read once as long as it stays."""
+    """Whether reading all of this file comes to an end; a file and its copies are read once."""
     try:
         about = path.stat()
+        known = str(path.resolve()), about.st_size, about.st_mtime_ns
+        if known in _walked:
+            return True
+        digest = _digest(path) if S_ISREG(about.st_mode) else known
     except OSError:
         return True  # whoever reads it says so
-    known = str(path.resolve()), about.st_size, about.st_mtime_ns
-    if known not in _walked:
+    if digest not in _walked:
         command = [sys.executable, "-P", __file__, str(path), str(SILENCE)]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True)
         if done.returncode != 0:
             return False
-        _walked.add(known)
+    _walked.update((known, digest))
     return True
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _walk(path: str, silence: float) -> None:
