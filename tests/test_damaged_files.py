@@ -1,5 +1,6 @@
 """Spoiled files of every kind, and what longer searches have found, by name."""
 
+import io
 import json
 import os
 import random
@@ -115,18 +116,21 @@ def test_a_bomb_is_not_unpacked(tmp_path, kind):
     refused(kind, spoilt(kind, tmp_path, bomb), InvalidConfiguration)
 
 
-def without_about(content):
-    """An archive whose page lacks all but its format."""
-    import io
-
+def with_page(content, change):
+    """An archive with another page: what `change` makes of it."""
     packed = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(packed, "w") as new:
         for name in old.namelist():
             raw = old.read(name)
             if name == "about.json":
-                raw = json.dumps({"format": json.loads(raw)["format"]}).encode()
+                raw = json.dumps(change(json.loads(raw))).encode()
             new.writestr(name, raw)
     return packed.getvalue()
+
+
+def without_about(content):
+    """An archive whose page lacks all but its format."""
+    return with_page(content, lambda about: {"format": about["format"]})
 
 
 @pytest.mark.parametrize(
@@ -188,6 +192,31 @@ def test_a_file_whose_reading_never_ends_is_a_sentence(tmp_path, monkeypatch):
     (path / "data" / "main_data.hdf5").unlink()
     os.mkfifo(path / "data" / "main_data.hdf5")
     assert "cannot be read to its end" in refused("Minari folder", path, DatasetError)
+
+
+def test_an_array_of_far_more_than_its_file_is_a_sentence(tmp_path):
+    """As a flipped bit makes libhdf5 ask for gigabytes; here nothing but a promise of zeros."""
+    pytest.importorskip("minari", reason="the files are Minari's")
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "few-v0"
+    KIND["Minari folder"].make(path)
+    with h5py.File(path / "data" / "main_data.hdf5", "a") as file:
+        file.create_dataset("more", (1 << 29,), np.uint8, chunks=(1 << 20,))
+    assert "times its bytes of memory" in refused("Minari folder", path, DatasetError)
+
+
+@pytest.mark.parametrize(
+    ("number", "value", "reason"),
+    [("layers", 2**31, "promises 2147483648 layers and holds 1"), ("width", 50_000, "mismatch")],
+)
+def test_a_decision_transformer_of_more_than_its_weights(tmp_path, number, value, reason):
+    pytest.importorskip("torch")
+
+    def change(about):
+        return about | {"architecture": about["architecture"] | {number: value}}
+
+    path = spoilt("Decision Transformer", tmp_path, lambda whole: with_page(whole, change))
+    assert reason in refused("Decision Transformer", path)
 
 
 def test_a_copy_of_what_was_read_to_its_end_is_not_read_again(tmp_path, monkeypatch):

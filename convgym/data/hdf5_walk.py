@@ -1,9 +1,11 @@
 """Whether an HDF5 file can be read to its end, tried in a process of its own.
 
-Over a damaged file libhdf5 may loop for ever or end its process, which no exception tells of. So a
-child reads everything first; what it is told in exceptions is left to who reads the file next.
+Over a damaged file libhdf5 may loop for ever, end its process or ask for gigabytes, which no
+exception tells of. So a child reads everything first; what it is told in exceptions is left to who
+reads the file next.
 
-    python -P hdf5_walk.py FILE     exit code 0; another one where it loops, a signal where it dies
+    python -P hdf5_walk.py FILE SECONDS     exit code 0; another one where it loops or asks for too
+                                            much memory, a signal where it dies
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from typing import Any
 
 SILENCE = 30.0
 """Seconds that one array may take."""
+ROOM, MOST = 256 << 20, 200
+"""Bytes that reading an array may take in any file, and how many more for each byte of the file."""
 _walked: set[tuple[str, int, int] | str] = set()
 """Paths with the size and the time of what was read to its end in this process, and digests."""
 
@@ -48,7 +52,8 @@ def _digest(path: Path) -> str:
 
 
 def _walk(path: str, silence: float) -> None:
-    """Read all attributes and arrays; the process ends where one takes longer."""
+    """Read all attributes and arrays; the process ends where one takes longer, or too much."""
+    most = ROOM + MOST * Path(path).stat().st_size
 
     def read(_: str, one: Any) -> None:
         faulthandler.dump_traceback_later(silence, exit=True)  # needs no lock of the interpreter
@@ -56,6 +61,8 @@ def _walk(path: str, silence: float) -> None:
             dict(one.attrs)
         with suppress(Exception):
             one[()]
+        if _peak() > most:
+            sys.exit(1)
 
     faulthandler.dump_traceback_later(silence, exit=True)
     with suppress(Exception):
@@ -63,6 +70,16 @@ def _walk(path: str, silence: float) -> None:
 
         with h5py.File(path, "r") as file:
             file.visititems(read)
+
+
+def _peak() -> int:
+    """Bytes that this process has held at most; 0 where no /proc tells."""
+    # Not getrusage: it counts what the parent held, before this program began.
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return 1024 * int(line.split()[1])
+    return 0
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from convgym.data.hdf5_walk import ends
+from convgym.data.hdf5_walk import MOST, ends
 from convgym.data.local_root import minari_module
 from convgym.errors import DatasetError, told
 
@@ -26,7 +26,8 @@ def opened(folder: Path) -> MinariDataset:
     for path in sorted(folder.glob("*.hdf5")):
         if not ends(path):
             raise DatasetError(
-                f"{path} cannot be read to its end: HDF5 loops or fails in it; it is damaged"
+                f"{path} cannot be read to its end: HDF5 loops or fails in it, or asks for more "
+                f"than {MOST} times its bytes of memory; it is damaged"
             )
     try:
         promised = json.loads((folder / "metadata.json").read_bytes())["total_episodes"]

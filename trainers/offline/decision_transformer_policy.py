@@ -142,8 +142,14 @@ class DecisionTransformerPolicy(ActPolicy):
         """Read what `save` has written; raises InvalidConfiguration for any other file."""
         about, arrays = read_archive(path, _FORMAT)
         try:
-            model = DecisionTransformer(Architecture(**about["architecture"]))
-            model.load_state_dict({name: torch.from_numpy(part) for name, part in arrays.items()})
+            known = Architecture(**about["architecture"])
+            blocks = len({name.split(".")[1] for name in arrays if name.startswith("blocks.")})
+            if known.layers != blocks:
+                raise ValueError(f"it promises {str(known.layers)[:40]} layers and holds {blocks}")
+            with torch.device("meta"):  # no memory for what it only promises
+                model = DecisionTransformer(known)
+            weights = {name: torch.from_numpy(part) for name, part in arrays.items()}
+            model.load_state_dict(weights, assign=True)
             return cls(
                 model, about["target_return"], about["discount"], about["temperature"],
                 about["name"],
