@@ -301,6 +301,12 @@ def test_masked_tokens_are_the_replies_and_nothing_else(tokenizer, said, told):
         assert (row.rewards, row.returns) == ([chat.rewards[turn]], [chat.returns[turn]])
 
 
+def test_a_conversation_without_a_reply_has_nothing_to_learn_from(tokenizer):
+    with pytest.raises(DatasetError, match="no reply"):
+        conversation_row(chat_of("Hello there"), tokenizer)
+    assert turn_rows(chat_of("Hello there"), tokenizer) == []
+
+
 def test_ids_are_those_of_the_template_where_nothing_merges_across_the_border(tokenizer):
     chat = chat_of("Hello there", "hello", "well", "the the the")
     row = conversation_row(chat, tokenizer)

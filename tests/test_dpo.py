@@ -193,6 +193,11 @@ def test_new_pairs_after_the_first_step_need_a_frozen_reference():
     assert kept["chosen_reward"] == pytest.approx(0.1 * by_hand, abs=1e-5)
 
 
+def test_no_pairs_are_nothing_to_measure():
+    with pytest.raises(InvalidConfiguration, match="no preferences to measure"):
+        DPOConfig().create(language_model()).measure([])
+
+
 def test_pairs_of_words_are_refused_until_they_are_tokens():
     words = Preference(
         prompt=({"role": "user", "content": "Well?"},),

@@ -108,6 +108,24 @@ def test_an_empty_history_and_a_full_context_are_refused():
         tiny_agent().generate_response([{"role": "user", "content": "long " * 500}])
 
 
+@pytest.mark.parametrize(
+    "history",
+    [["Hello"], "Hello", [{"role": "user"}], [{"role": "boss", "content": "Do it."}],
+     [{"role": "user", "content": None}], [{"role": ["user"], "content": "Hello"}]],
+)  # fmt: skip
+def test_a_history_that_is_no_list_of_messages_is_refused(history):
+    with pytest.raises(InvalidConfiguration, match="a message is a dictionary"):
+        Agent("stub://").generate_response(history)
+
+
+def test_what_is_no_context_or_tool_is_refused():
+    with pytest.raises(InvalidConfiguration, match="context"):
+        Agent("stub://").generate_response(HELLO, "a customer")
+    for tools in ([print], {"print": "print"}):
+        with pytest.raises(InvalidConfiguration, match="functions by their names"):
+            ToolAgent("stub://", tools)
+
+
 # -- tools -----------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from convgym.conversation import ROLES
 from convgym.errors import InvalidConfiguration, told
 from convgym.language.tool_calls import parse_reply
 from trainers.archive import new_folder
@@ -81,7 +82,7 @@ class Agent:
         """The reply to a conversation so far; the likeliest one if `deterministic`.
 
         `context` is told in the system message, a line for each entry. Raises InvalidConfiguration
-        for a history that is empty or that leaves no room for a reply.
+        for a history that is empty, is no list of messages or leaves no room for a reply.
         """
         messages = self._opened(history, context)
         if self.stub:
@@ -130,10 +131,19 @@ class Agent:
     ) -> list[Message]:
         if not history:
             raise InvalidConfiguration("the history is empty; a reply answers one message or more")
+        if not isinstance(context or {}, Mapping):
+            raise InvalidConfiguration(f"context={str(context)[:60]!r}; it takes names with values")
+        for message in history:
+            said = message if isinstance(message, Mapping) else {}
+            if said.get("role") not in ROLES or not isinstance(said.get("content"), str):
+                raise InvalidConfiguration(
+                    f"the history holds {str(message)[:60]!r}; a message is a dictionary with a "
+                    f"role, one of {', '.join(ROLES)}, and its content in words"
+                )
         first = history[0]["role"] == "system"
-        said = [history[0]["content"] if first else self.system]
-        said += [f"{name}: {value}" for name, value in (context or {}).items()]
-        system = "\n".join(filter(None, said))
+        opening = [history[0]["content"] if first else self.system]
+        opening += [f"{name}: {value}" for name, value in (context or {}).items()]
+        system = "\n".join(filter(None, opening))
         rest = list(history[1:] if first else history)
         return [{"role": "system", "content": system}, *rest] if system else rest
 
@@ -168,6 +178,10 @@ class ToolAgent(Agent):
         super().__init__(model, **options)
         if most_calls < 1:
             raise InvalidConfiguration(f"most_calls={most_calls}; it counts from 1")
+        if not (isinstance(tools, Mapping) and all(map(callable, tools.values()))):
+            raise InvalidConfiguration(
+                f"tools={str(tools)[:60]}; they are a dictionary of functions by their names"
+            )
         self.tools, self.most_calls = dict(tools), most_calls
         self.called: list[tuple[str, dict[str, Any], str]] = []
         """Name, arguments and result of the calls of the newest reply."""

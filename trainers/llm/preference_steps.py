@@ -115,6 +115,8 @@ def pieces(pairs: Sequence[Preference], config: Any) -> list[Sequence[Preference
 
 
 def means(found: Iterable[Columns]) -> dict[str, float]:
-    """Of the columns of several pieces."""
+    """Of the columns of several pieces; raises InvalidConfiguration where there is none."""
     made = list(found)
+    if not made:
+        raise InvalidConfiguration("there are no preferences to measure")
     return {name: float(torch.cat([c[name] for c in made]).double().mean()) for name in made[0]}

@@ -53,9 +53,11 @@ def conversation_row(chat: Chat, tokenizer: Any, end_of_turn: int | None = None)
     template writes after it, a line break for one, the agent did not say. Without such a token
     all that the template writes with a reply is the agent's.
 
-    Raises DatasetError where the template changes what it wrote before, or where the tokenizer
-    adds something to a piece.
+    Raises DatasetError for a conversation without a reply, where the template changes what it wrote
+    before, or where the tokenizer adds something to a piece.
     """
+    if not chat.replies:
+        raise DatasetError("the conversation has no reply of the agent, so nothing to learn from")
     learnt, answered = list(range(len(chat.rewards))), chat.replies[-1] < len(chat.messages) - 1
     row = _row(chat, learnt, tokenizer, end_of_turn, answered and not chat.terminated)
     if chat.terminated or answered:
