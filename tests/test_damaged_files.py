@@ -251,6 +251,16 @@ def test_what_is_wrong_is_not_told_at_full_length(tmp_path, kind, change):
     assert len(refused(kind, spoilt(kind, tmp_path, change))) < 1000
 
 
+@pytest.mark.parametrize("reward", ["1" + "0" * 400, "NaN", "true", '"1"'])
+def test_rewards_that_are_no_numbers_are_a_sentence(tmp_path, reward):
+    def change(content):
+        whole = json.loads(content.splitlines()[0]) | {"rewards": ["here"]}
+        return json.dumps(whole).replace('"here"', reward).encode()
+
+    path = spoilt("stored episodes", tmp_path, change)
+    assert "finite numbers" in refused("stored episodes", path, DatasetError)
+
+
 def test_numbers_beyond_all_floats_are_a_sentence(tmp_path):
     def change(whole):
         about = json.loads(whole)

@@ -335,7 +335,7 @@ def test_the_least_record():
         (RECORD | {"env_id": "ConvGym/Nowhere-v0"}, "there is no environment"),
         (RECORD | {"observations": ["a"]}, "1 observations and 2 actions"),
         (RECORD | {"rewards": [0.0]}, "1 rewards and 2 actions"),
-        (RECORD | {"rewards": ["a", "b"]}, "'rewards' must be numbers"),
+        (RECORD | {"rewards": ["a", "b"]}, "'rewards' must be finite numbers"),
     ],
     ids=str,
 )

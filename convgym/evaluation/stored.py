@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -196,8 +197,8 @@ def from_record(record: object) -> StoredEpisode:
         kind = _KINDS[name]
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise DatasetError(f"{name!r} is {str(value)[:40]!r}; it must be a {kind.__name__}")
-    if "rewards" in given and not all(type(reward) in (int, float) for reward in given["rewards"]):
-        raise DatasetError("'rewards' must be numbers")
+    if not all(map(_is_finite, given.get("rewards", ()))):
+        raise DatasetError("'rewards' must be finite numbers")
     try:
         spec = deepcopy(gym.spec(given["env_id"]))
     except gym.error.Error:
@@ -216,6 +217,10 @@ def from_record(record: object) -> StoredEpisode:
         terminated=given.get("terminated"),
         truncated=given.get("truncated"),
     )
+
+
+def _is_finite(number: Any) -> bool:
+    return type(number) in (int, float) and abs(number) <= sys.float_info.max  # never of NaN
 
 
 def fingerprint(observation: Any) -> str:
